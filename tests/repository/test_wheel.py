@@ -12,6 +12,7 @@ import pytest
 from tree import ROOT
 
 from tasuki import __version__
+from tasuki.harness import registry
 from tasuki_testing import story
 
 GOAL = "cover the login timeout with a test"
@@ -131,3 +132,22 @@ def test_uninstalling_leaves_nothing_of_the_package(
         assert done.returncode == 0, done.stderr
 
     assert sorted(site.rglob("*")) == before
+
+
+def test_entry_points_are_read_as_packaging_tools_write_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Line ends, blanks, comments, extras and several sections do not matter; the first folder on the path counts."""
+    texts = {
+        "first": "[console_scripts]\r\nx = y:z\r\n[tasuki.harness] \r\n# see [1]\r\n# old = gone:Old\r\na = m:A [fast]\r\nb=m:B\r\n[other]\r\nc = m:C\r\n[tasuki.harness]\r\nd = m:D\r\n",
+        "second": "[tasuki.harness]\na = zz:Other\n",
+    }
+    for folder, text in texts.items():
+        info = tmp_path / folder / "pack-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "entry_points.txt").write_bytes(text.encode())
+    monkeypatch.setattr(sys, "path", [str(tmp_path / folder) for folder in texts])
+
+    found = registry.list_plugin_targets.__wrapped__()
+
+    assert {"a": "m:A", "b": "m:B", "d": "m:D"} == found

@@ -217,7 +217,7 @@ LOOK_SECONDS = 0.5
 logger = logging.getLogger("tasuki.fleet")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class AlertNotifier(BackgroundWork):
     """Sends alerts from a separate thread, so that a slow address delays nothing else.
 

@@ -158,8 +158,10 @@ class Fleet(FleetParts):
         """Stop; the next start carries out again the steps that were under way."""
         self.changes.close()
         if self._launched:
+            for first in (self.heartbeat, self.listener):  # Which may still take in a question.
+                first.close(seconds / 4)
             self.requests.close()
-            for quick in (self.heartbeat, self.listener, self.keeper, self.work):
+            for quick in (self.keeper, self.work):
                 quick.close(seconds / 4)
             for slow in (self.pruner, self.watch, self.queue, self.intake):
                 slow.close(seconds / 2)

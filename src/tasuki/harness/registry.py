@@ -156,7 +156,11 @@ def list_plugin_targets() -> dict[str, str]:
     A target is `package.module:Class`. The files of the packages are read here: `importlib.metadata`
     takes longer than the rest of a start.
     """
-    return dict(sorted(target for folder in sys.path for target in _find_targets(folder)))
+    found: dict[str, str] = {}
+    for folder in sys.path:  # The first one on the path counts, as it does for imports.
+        for name, target in _find_targets(folder):
+            found.setdefault(name, target)
+    return dict(sorted(found.items()))
 
 
 @cache
@@ -205,6 +209,8 @@ class _GuardedAdapter:
     def list_files(self, cwd: Path | None = None) -> Iterator[ThreadFile]:
         try:
             yield from self._adapter.list_files(cwd)
+        except UsageError:
+            raise
         except Exception as error:
             self._report_mistake("list its threads", error)
 
@@ -255,8 +261,14 @@ def _find_targets(folder: str) -> Iterator[tuple[str, str]]:
         for entry in os.scandir(folder):
             if entry.name.endswith((".dist-info", ".egg-info")):
                 with suppress(OSError), open(f"{entry.path}/entry_points.txt", "rb") as file:
-                    section = file.read().partition(b"[tasuki.harness]\n")[2].partition(b"[")[0]
-                    for line in section.decode("utf-8", "replace").splitlines():
-                        name, _, target = line.partition("=")
-                        if target:
-                            yield name.strip(), target.partition("[")[0].strip()
+                    yield from _parse_targets(file.read().decode("utf-8", "replace"))
+
+
+def _parse_targets(text: str) -> Iterator[tuple[str, str]]:
+    section = ""
+    for line in map(str.strip, text.splitlines()):
+        name, _, target = line.partition("=")
+        if line.startswith("["):
+            section = line
+        elif section == "[tasuki.harness]" and target and line[0] not in "#;":
+            yield name.strip(), target.partition("[")[0].strip()

@@ -65,6 +65,13 @@ def test_what_only_looks_like_a_heading_stays_text(line: str) -> None:
     assert set(headings(f"{line}\n\nA paragraph.")) == {""}
 
 
+def test_a_table_without_outer_bars_is_one_block() -> None:
+    """Its rows are never quoted without its head."""
+    table = "name | ms\n--- | ---\ncart | 12\ntax | 3"
+
+    assert [table] == [block.text for block in split_blocks(table, 1)]
+
+
 def test_a_heading_that_nothing_follows_is_a_paragraph() -> None:
     """A bold last line, and a title right above another heading, are not lost."""
     assert cut("Done.\n\n**All 14 tests pass.**") == [

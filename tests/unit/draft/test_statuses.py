@@ -3,26 +3,11 @@
 import pytest
 from making import thread_of
 
-from tasuki.draft.claims.citations import CitationCheck
-from tasuki.draft.claims.evidence import ThreadEvidence
-from tasuki.draft.claims.judge import find_refuted
+from tasuki.draft.claims.statuses import StatusCheck
 from tasuki.draft.facts.derive import derive_facts
-from tasuki.model import Thread
 from tasuki_testing import ThreadBuilder
 
 PULL = "https://github.com/o/app/pull/15"
-
-
-class StatusCheck:
-    """The two checks of one thread."""
-
-    def __init__(self, thread: Thread) -> None:
-        self.evidence = ThreadEvidence(thread, derive_facts(thread))
-        self.find_unproven = CitationCheck(self.evidence).find_unproven
-
-    def find_refuted(self, text: str, refs: tuple[int, ...]) -> str:
-        """Why a sentence is not so."""
-        return find_refuted(text, refs, self.evidence)
 
 
 @pytest.fixture
@@ -43,7 +28,7 @@ def check(tmp_path) -> StatusCheck:  # type: ignore[no-untyped-def]
         .assistant("Loaded in 41.7 seconds, saved in 0.482, complete to 96.9 percent."),
         tmp_path,
     )  # fmt: skip
-    return StatusCheck(thread)
+    return StatusCheck(thread, derive_facts(thread))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +139,7 @@ def test_a_table_of_checks_decides_whether_one_failed(
     thread = thread_of(
         ThreadBuilder("claude").user("How is the CI?").shell("gh pr checks 9", output), tmp_path
     )
-    check = StatusCheck(thread)
+    check = StatusCheck(thread, derive_facts(thread))
 
     assert bool(check.find_unproven("One check of the pull request failed.", (2,))) is is_found
 
@@ -165,7 +150,7 @@ def test_where_nothing_was_changed_the_agent_added_nothing(tmp_path) -> None:  #
         ThreadBuilder("claude").user("Is a retry hard?").assistant("No: add one to the client."),
         tmp_path,
     )
-    check = StatusCheck(thread)
+    check = StatusCheck(thread, derive_facts(thread))
 
     assert check.find_unproven("The agent added a retry.", (2,)) == "the thread shows no change"
     assert check.find_unproven("The agent proposed a retry and added nothing.", (2,)) == ""
@@ -177,7 +162,7 @@ def test_without_a_push_or_a_commit_nothing_was_pushed_or_committed(tmp_path) ->
         ThreadBuilder("claude").user("Fix it").edit("a.py", "a = 1", "a = 2").assistant("Fixed."),
         tmp_path,
     )
-    check = StatusCheck(thread)
+    check = StatusCheck(thread, derive_facts(thread))
 
     assert check.find_refuted("The fix was pushed.", ()) == "the thread shows no push"
     assert check.find_refuted("The fix is committed.", ()) == "the thread shows no commit"
@@ -194,7 +179,7 @@ def test_what_passed_later_does_not_still_fail(tmp_path) -> None:  # type: ignor
         .shell("pytest -q", "3 passed in 0.1s"),
         tmp_path,
     )
-    check = StatusCheck(thread)
+    check = StatusCheck(thread, derive_facts(thread))
 
     assert (
         check.find_unproven("`pytest` still fails with `TimeoutError`.", (2,)) == "it passed in #4"

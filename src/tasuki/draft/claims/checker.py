@@ -28,7 +28,7 @@ from tasuki.model import CommandItem, Draft, Dropped, FileItem, Goal, Item, Thre
 from tasuki.patterns import compile_pattern
 
 if TYPE_CHECKING:
-    from tasuki.draft.claims.citations import CitationCheck
+    from tasuki.draft.claims.statuses import StatusCheck
     from tasuki.draft.claims.support import SupportFinder
 
 CAPS = {
@@ -132,10 +132,10 @@ class DraftChecker:
         return SupportFinder(self.evidence.thread.entries)
 
     @cached_property
-    def _citations(self) -> "CitationCheck":
-        from tasuki.draft.claims.citations import CitationCheck  # as above
+    def _statuses(self) -> "StatusCheck":
+        from tasuki.draft.claims.statuses import StatusCheck  # as above
 
-        return CitationCheck(self.evidence)
+        return StatusCheck(self.evidence.thread, self.evidence.derived)
 
     def check_draft(self, draft: Draft) -> Draft:
         """Return the draft without what failed a check, with the reasons.
@@ -309,7 +309,7 @@ class DraftChecker:
             share = 0.0 if is_denial else measure_mentioned(item.text, said)[0]
             is_kept = is_denial or (item.label != DONE and share >= SPOKEN_SHARE)
             complaint = "" if known and is_kept else complaint
-        gap = "" if why or is_next else self._citations.find_unproven(item.text, {*known, *refs})
+        gap = "" if why or is_next else self._statuses.find_unproven(item.text, {*known, *refs})
         why = DropReason("unsupported", gap) if gap else why
         text, place = item.text, "" if is_next or gap else section
         if why and not text.endswith(_MARK_END):
@@ -357,12 +357,9 @@ class DraftChecker:
             codes = (code.removesuffix(" …") for code in _CODE.findall(text))
             missing = (code for code in codes if not self._is_in_thread(code, refs))
             return next((DropReason("value", f"`{code}`{_ABSENT}") for code in missing), None)
-        from tasuki.draft.claims.judge import find_refuted  # as above
-
         why = self._check_authored_claims(text, refs)
-        if why and why.kind not in _MARKED:
-            return why
-        refuted = find_refuted(text, refs, self.evidence)
+        is_open = why is None or why.kind in _MARKED
+        refuted = self._statuses.find_refuted(text, refs) if is_open else ""
         return DropReason("refuted", refuted) if refuted else why
 
     def _check_authored_claims(self, text: str, refs: Sequence[int]) -> DropReason | None:

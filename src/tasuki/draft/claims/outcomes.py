@@ -1,7 +1,6 @@
 """What a sentence says of how checks and commands ended, held against the runs of the thread.
 
-A sentence that cites runs is about those. One that names a command, or a kind of check, is about
-its last run, unless it tells of the past.
+A sentence that names a command, or a kind of check, is about its last run, unless it tells of the past.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,7 @@ from tasuki.draft.runs.command_kinds import find_change
 from tasuki.draft.runs.summaries import list_failed_tests
 from tasuki.draft.text.entries import contains_verbatim
 from tasuki.draft.text.split import fold_whitespace, shorten
-from tasuki.model import CommandFact, RunResult
+from tasuki.model import CommandFact
 from tasuki.patterns import compile_pattern
 
 _PASSES_ELSEWHERE = (
@@ -71,28 +70,11 @@ _EXCUSES = compile_pattern(r"(?i)pre-existing|unrelated|flak[ye]|known")
 
 def judge_outcomes(sentence: Sentence, evidence: ThreadEvidence) -> list[Correction]:
     """Return what a sentence says wrongly of how something ended."""
-    cited = {
-        run.result
-        for run in evidence.derived.runs
-        if run.ref in sentence.refs and run.check and run.known
-    }
-    if cited:
-        return list(_judge_cited(sentence, cited))
     return (
         list(_judge_checks(sentence, evidence))
         or list(_judge_named_runs(sentence, evidence))
         or list(_judge_named_tests(sentence, evidence))
     )
-
-
-def _judge_cited(sentence: Sentence, results: set[RunResult]) -> Iterator[Correction]:
-    """Judge a sentence by the results of the runs that it cites."""
-    is_failed = bool(_FAILED.search(sentence.text))
-    is_told = bool(_SUCCEEDED.search(sentence.text)) != is_failed
-    if not is_told or sentence.is_qualified or len(results) > 1:
-        return
-    if ("failed" in results) != is_failed:
-        yield sentence.doubt(f"the run that it cites {'passed' if is_failed else 'failed'}")
 
 
 def _judge_named_runs(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Correction]:
@@ -144,7 +126,7 @@ def _judge_checks(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Corr
                 yield sentence.correct(_describe_last(last), last.refs[-1])
             elif evidence.has_all_work and (wrong := _describe_wrong_count(sentence, evidence)):
                 yield sentence.correct(wrong + _describe_last(last), last.refs[-1])
-        elif not sentence.is_past and not sentence.refs:
+        elif not sentence.is_past:
             is_wrong = last.ok and says_bad and _tells_of_all(last, evidence)
             if is_wrong or (kind == "test" and _has_wrong_failures(words, last)):
                 yield sentence.correct(_describe_last(last), last.refs[-1])

@@ -39,19 +39,10 @@ DENIED = compile_pattern(
     rf"|without(?! (?:any )?(?:errors?|findings|problems|warnings)\b))\b|n't\b|{NEGATED_ELSEWHERE}"
 )
 """What denies something, or makes a condition or an exception."""
-OPEN = compile_pattern(
-    r"(?i)\b(?:not|never|no longer|no|nothing|none|without|yet to|until|once|unless|if|when|should|must|would|could|will|to be"
-    r"|instead of|rather than|zero|(?<![\w.,])0(?![\w.,]))\b|n't\b"
-)
-"""What says that something is not so, not yet, or not for sure."""
-_FORMER = compile_pattern(r"(?i)\b(?:had|used to)\b")
 EARLIER = compile_pattern(
     r"(?i)\b(?:initially|first|originally|earlier|before|previous\w*|at the beginning)\b"
 )
 _FAILURE = compile_pattern(r"(?i)\b(?:fail|abort|crash|broke|hangs?\b|timed? ?out)")
-_CLAUSES = compile_pattern(
-    r"[.!?](?=\s|$)|[;:](?=\s)|,? (?:and|but|while|whereas|so|then) | [—–] |, "
-)
 _NAMES = compile_pattern(
     r"`[^`]*`|\"[^\"]*\"|“[^”]*”|(?<![\w.@+-])[\w.@+-]*(?:/[\w.@+-]+)+|(?<![\w-])[\w-]+\.(?:[a-z]{1,5})\b(?!\()"
 )
@@ -67,8 +58,6 @@ class Correction(Struct, frozen=True):
     claim: str
     truth: str
     refs: tuple[int, ...] = ()
-    is_proven: bool = True
-    """Else the thread only does not show it: a draft drops that, a summary keeps it."""
 
 
 class Sentence(Struct, frozen=True):
@@ -77,8 +66,6 @@ class Sentence(Struct, frozen=True):
     text: str
     section: str = ""
     """The heading above it."""
-    refs: tuple[int, ...] = ()
-    """The entries that it cites."""
 
     @property
     def words(self) -> str:
@@ -105,23 +92,9 @@ class Sentence(Struct, frozen=True):
         """Whether it denies something, makes an exception, or speaks of a failure."""
         return bool(DENIED.search(self.words) or _FAILURE.search(self.words))
 
-    @property
-    def is_qualified(self) -> bool:
-        """Whether it denies what it says, makes it depend on something, or speaks of the past."""
-        return any(pattern.search(self.words) for pattern in (OPEN, DENIED, EARLIER, _FORMER))
-
     def correct(self, truth: str, *refs: int) -> Correction:
         """Return the correction of all of it."""
         return Correction(self.text, truth, refs)
-
-    def doubt(self, truth: str) -> Correction:
-        """Return what is the matter with it if the thread lacks what it says."""
-        return Correction(self.text, truth, is_proven=False)
-
-
-def split_clauses(text: str) -> Iterator[str]:
-    """Yield the clauses of a sentence."""
-    return filter(None, map(str.strip, _CLAUSES.split(text)))
 
 
 @lru_cache(maxsize=4_096)

@@ -12,8 +12,6 @@ from tasuki.patterns import compile_pattern
 
 CITED_SHARE = 0.3
 """Share of a sentence's words that a text must contain to support it."""
-MIN_STEMS = 1.0
-"""Weight of the words of a clause below which nothing can be said of it."""
 RARE_SHARE = 0.2
 """Share of a sentence's rare words that the entries it cites, or their neighbours, must contain."""
 FOUND_SHARE = 0.35

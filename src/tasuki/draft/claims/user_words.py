@@ -7,11 +7,9 @@ from tasuki.draft.claims.evidence import ThreadEvidence
 from tasuki.draft.claims.literals import (
     extract_claims,
     is_attributed_to_user,
-    strip_attribution,
 )
 from tasuki.draft.claims.lookup import fold_quote
 from tasuki.draft.claims.sentences import Correction, Sentence, find_figures
-from tasuki.draft.claims.support import CITED_SHARE, MIN_STEMS, measure_mentioned
 from tasuki.draft.facts.rules import UserRule
 from tasuki.draft.text.polarity import (
     denies,
@@ -184,20 +182,3 @@ _NUMBER = compile_pattern(r"(?<![\w.,])\d[\d.,]*(?<![.,])")
 _BOUND = compile_pattern(
     r"(?i)\b(?:(at most|no more than|maximum of|max\.?|up to|höchstens|maximal)|(?:at least|no less than|minimum of|min\.?|mindestens))\s"
 )
-
-
-_USER = compile_pattern(r"(?i)\b(?:user|owner|operator|maintainer|developer)s?\b")
-"""In other languages no verb tells whether something is called the user's."""
-_BY_USER = compile_pattern(r"(?i)\bby the (?:user|owner|operator)\b")
-_PRONOUN = compile_pattern(r"(?i)\b(?:they|he|she)\b")
-
-
-def judge_user_act(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Correction]:
-    """Yield a doubt where something is called the user's of which they wrote nothing."""
-    clause = _PRONOUN.sub(" ", sentence.text)  # Who they are it does not tell.
-    if not (_BY_USER.search(clause) or (_USER.search(clause) and is_attributed_to_user(clause))):
-        return
-    said = strip_attribution(_BY_USER.sub(" ", clause))
-    found = [measure_mentioned(said, message) for message in evidence.user_messages.values()]
-    if found and found[0][1] >= MIN_STEMS and max(share for share, _ in found) < CITED_SHARE:
-        yield sentence.doubt("the user wrote nothing of it")

@@ -6,11 +6,10 @@ from tasuki.draft.claims.evidence import ThreadEvidence
 from tasuki.draft.claims.literals import extract_claims
 from tasuki.draft.claims.lookup import contains_command, matches_shortened
 from tasuki.draft.claims.outcomes import judge_outcomes
-from tasuki.draft.claims.sentences import DENIED, EARLIER, Correction, Sentence, split_clauses
-from tasuki.draft.claims.support import CITED_SHARE, MIN_STEMS, measure_mentioned
+from tasuki.draft.claims.sentences import DENIED, Correction, Sentence
 from tasuki.draft.facts.commands import find_change_since
 from tasuki.draft.repository.lines import name_paths
-from tasuki.draft.text.split import extract_terms, find_paths, fold_whitespace, shorten
+from tasuki.draft.text.split import extract_terms, fold_whitespace, shorten
 from tasuki.patterns import compile_pattern
 
 MOST_NAMED = 4
@@ -66,7 +65,6 @@ def judge_work(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Correct
     yield from _judge_commits(sentence, evidence)
     yield from _judge_push(sentence, evidence)
     yield from _judge_merge(sentence, evidence)
-    yield from _judge_pull_requests(sentence, evidence)
     yield from _judge_changes(sentence, evidence)
     yield from _judge_runs(sentence, evidence)
     yield from _judge_background(sentence, evidence)
@@ -77,8 +75,7 @@ def judge_work(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Correct
 
 def _judge_commits(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Correction]:
     words, repository = sentence.words, evidence.facts.repository
-    until = max(sentence.refs, default=0)
-    live = [c for c in repository.commits if not c.gone and (not until or c.ref <= until)]
+    live = [c for c in repository.commits if not c.gone]
     if sentence.is_past:
         return
     named = [
@@ -88,10 +85,8 @@ def _judge_commits(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Cor
     ]
     left = [f.path for f in named if f.edits and f.path in evidence.uncommitted]
     if _ALL_COMMITTED.search(words) and not DENIED.search(_NO_UNCOMMITTED.sub("", words)):
-        edited = {f.path: f.edits[-1] for f in evidence.facts.files if f.edits}
-        open_files = [p for p in evidence.uncommitted if not until or edited.get(p, 0) <= until]
-        if open_files:
-            names = name_paths(sorted(open_files), MOST_NAMED)
+        if evidence.uncommitted:
+            names = name_paths(sorted(evidence.uncommitted), MOST_NAMED)
             yield sentence.correct(f"edited after the last commit: {names}")
     elif _NOT_COMMITTED.search(words):
         done = [f for f in named if f.edits and f.path not in evidence.uncommitted and live]
@@ -104,14 +99,9 @@ def _judge_commits(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Cor
         if live:
             subjects = (f"`{c.hash}` {shorten(c.subject, 60)}".strip() for c in live[:-4:-1])
             yield sentence.correct(f"the thread committed {', '.join(subjects)}", live[-1].ref)
-    elif _COMMITTED.search(words) and not sentence.is_denied:
-        if left and len(left) == len(named):
-            names = name_paths(left, MOST_NAMED)
-            yield sentence.correct(f"edited since the last commit that includes it: {names}")
-        elif left:
-            yield sentence.doubt(f"`{left[0]}` was edited after the last commit")
-        elif not (repository.commits or evidence.facts.subjects or repository.maybe_ref):
-            yield sentence.doubt("the thread shows no commit")
+    elif _COMMITTED.search(words) and not sentence.is_denied and left and len(left) == len(named):
+        names = name_paths(left, MOST_NAMED)
+        yield sentence.correct(f"edited since the last commit that includes it: {names}")
 
 
 _NO_UNCOMMITTED = compile_pattern(r"(?i)\b(?:no|nothing (?:is )?(?:left )?)\W*un-?committed\b")
@@ -124,8 +114,7 @@ def _judge_push(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Correc
         if all(c.pushed for c in live):
             yield sentence.correct(f"`{live[-1].hash}` was pushed", live[-1].ref)
         return
-    says_so = _PUSHED.search(words)
-    if _NOT_PUSHED.search(words) or not (says_so or _MAYBE_PUSHED.search(words)):
+    if _NOT_PUSHED.search(words) or not _PUSHED.search(words):
         return
     was_pushed = (
         repository.published
@@ -135,13 +124,10 @@ def _judge_push(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Correc
             _PUBLISHES.search(run.command) and not run.went_wrong for run in evidence.derived.runs
         )
     )
-    if not was_pushed and says_so and repository.commits and evidence.has_all_work:
+    if not was_pushed and repository.commits and evidence.has_all_work:
         yield sentence.correct("no push is in the thread")
-    elif not was_pushed and not sentence.is_qualified:
-        yield sentence.doubt("the thread shows no push")
 
 
-_MAYBE_PUSHED = compile_pattern(r"(?i)\bpushed\b")
 _PUBLISHES = compile_pattern(
     r"\bgit\b.*\bpush\b|\bgh\s+pr\s+(?:create|merge)\b|\bjj\s+git\s+push\b"
 )
@@ -165,37 +151,11 @@ _OPENED = compile_pattern(
 _KNOWN_PULL = compile_pattern(r"\bprs?\b|\bmrs?\b|pull|merge request|#\d")
 
 
-def _judge_pull_requests(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Correction]:
-    """Judge the state of a pull request, in clauses that name one request and one state."""
-    for clause in split_clauses(sentence.text):
-        numbers = {int(number) for number in _PULL_REQUEST.findall(clause)}
-        said = {state.lower() for state in _STATE.findall(clause)}
-        known = [p for p in evidence.facts.repository.pull_requests if p.number in numbers]
-        states = {"open" if p.state == "draft" else p.state for p in known}
-        if len(numbers) != 1 or len(said) != 1 or len(states) != 1 or sentence.is_past:
-            continue
-        is_same = said == states or said | states == {"merged", "closed"}
-        if is_same == bool(_NOT_SO.search(clause)) and not EARLIER.search(clause):
-            yield sentence.doubt(f"the thread shows it {states.pop()}")
-
-
-_PULL_REQUEST = compile_pattern(r"(?i)\b(?:PR|pull request|MR|merge request) ?#?(\d{1,6})\b")
-_STATE = compile_pattern(r"(?i)\b(merged|closed|open)\b")
-_NOT_SO = compile_pattern(r"(?i)\b(?:nothing|not|never|no|none|un)\b|n't\b")
-
-
 # -- files and commands -----------------------------------------------------------------
 
 
 def _judge_changes(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Correction]:
     """Judge whether a file which a sentence calls changed was changed, by a tool or a command."""
-    removed = None if sentence.is_qualified else _REMOVED.search(sentence.text)
-    after = sentence.text[removed.end() :].strip() if removed else ""
-    for path in find_paths(after[:80])[:1]:
-        known = [f for f in evidence.facts.files if f.path.endswith(path)]
-        is_named_alone = after.strip("`").startswith(path)
-        if is_named_alone and known and not any(f.deleted for f in known):
-            yield sentence.doubt(f"the thread did not remove `{path}`")
     if not _CHANGED.search(sentence.words) or _NOT_CHANGED.search(sentence.words):
         return
     paths = [c.text for c in extract_claims(sentence.text) if c.kind == "path"]
@@ -214,7 +174,6 @@ def _judge_changes(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Cor
     yield sentence.correct(f"`{file.path}` was only read, not changed", file.reads[-1])
 
 
-_REMOVED = compile_pattern(r"(?i)\b(?:removed|deleted)\b(?! (?:from|in)\b)")
 _VERB_BEFORE = compile_pattern(
     r"(?i)\b(?:created|modified|edited|updated|changed|wrote|deleted|renamed|refactored)(?: (?:the|a|new|file|existing))*[:\s`'\"*]*$"
 )
@@ -270,20 +229,10 @@ def _judge_background(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[
     words, low = sentence.words, sentence.text.lower()
     if sentence.is_denied:
         return
-    until = max(sentence.refs, default=0)
     for item in evidence.thread.background if _STILL_RUNS.search(words) else ():
         terms = set(extract_terms(item.label))
         shared = sum(term in low for term in terms)
-        has_ended = item.state in ("done", "failed") and (not until or item.ref <= until)
+        has_ended = item.state in ("done", "failed")
         if has_ended and terms and shared >= max(2, len(terms) * 0.6):
             yield sentence.correct(f"it has ended ({item.state})", item.ref)
             return
-    for one in (
-        evidence.facts.running if _STOPPED.search(words) and not sentence.is_qualified else ()
-    ):
-        share, weight = measure_mentioned(sentence.text, one.label.lower())
-        if weight >= MIN_STEMS and share >= CITED_SHARE:
-            yield sentence.doubt("it still runs, as far as the thread shows")
-
-
-_STOPPED = compile_pattern(r"(?i)\b(?:stopped|killed|ended|terminated|shut down)\b")

@@ -56,6 +56,7 @@ _BOLD = compile_pattern(r"^\s{0,3}(?:\d{1,2}[.)]\s+)?(\*\*|__)([^*_]{2,}?):?\s*\
 _COLON = compile_pattern(r"^\s{0,3}(?:\d{1,2}[.)]\s+)?([^\W\d_][^:.!?`\"|]{2,78})[:：]\s*$")
 _CAPITALS = compile_pattern(r"^\s{0,3}([A-Z][A-Z &/'-]{2,60}):?\s*$")
 _TAG = compile_pattern(r"^\s*<(/?)([a-z][a-z_-]{2,40})>\s*(.*)$", re.IGNORECASE)
+_GLUED = compile_pattern(r"#([^\W\d_].*)$")
 _UNDERLINE = compile_pattern(r"^\s{0,3}(?:={3,}|-{3,})\s*$")
 _LABEL = compile_pattern(
     r"^(\*\*|__)?([^\W\d_][^:*_`\"|.!?]{2,60}?)(?::\s*\1?|\1\s*:)(?:\s+|(?<=\*\*)\s*)(?=\S)(.+)$",
@@ -160,6 +161,9 @@ class _HandoffReader:
             return not tag[3]
         if read.kind == "heading":
             self._begin_section(find_section_kinds(read.text), read.level)
+            return True
+        if (glued := _GLUED.match(line)) and (kinds := find_section_kinds(glued[1])):
+            self._begin_section(kinds, 1)
             return True
         named = _BOLD.match(line) or _COLON.match(line) or _CAPITALS.match(line)
         title = (named[2] if named.re is _BOLD else named[1]) if named else ""

@@ -130,10 +130,11 @@ def _is_title(line: MarkdownLine) -> bool:
 
 
 def _find_run_end(lines: list[MarkdownLine], start: int, kinds: Sequence[str]) -> int:
-    end = start + 1
-    while end < len(lines) and lines[end].kind in kinds and not _is_title(lines[end]):
-        end += 1
-    return end
+    def is_inside(line: MarkdownLine) -> bool:
+        is_bare_table = line.kind == "table" and kinds is _PROSE and line.raw.lstrip()[0] != "|"
+        return (line.kind in kinds and not _is_title(line)) or is_bare_table
+
+    return next((n for n in range(start + 1, len(lines)) if not is_inside(lines[n])), len(lines))
 
 
 def _find_item_end(lines: list[MarkdownLine], start: int) -> int:

@@ -39,7 +39,7 @@ class _AgentProcess(NamedTuple):
     began: str
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class AgentShutdown:
     """Ends agents: with `/exit`, then, and only then, with signals."""
 

@@ -45,7 +45,7 @@ class AgentDied(LaunchFailed):
     """The program was started and has ended already."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class AgentLifecycle:
     """Starts agents so that a crash at any point starts none twice.
 

@@ -88,7 +88,7 @@ RESET_SECONDS = 20.0
 DAY_SECONDS = 86400.0
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LimitHandoffs:
     """Begins the handoffs that `on_limit` of a persona asks for; one that cannot begin is an alarm."""
 
@@ -120,7 +120,7 @@ class LimitHandoffs:
                 self.changes.notify([agent_id])
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LimitResumer:
     """Tells agents of this host whose limit has reset to go on, each `most` times a day; 0 for never.
 

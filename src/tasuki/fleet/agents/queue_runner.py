@@ -32,7 +32,7 @@ _COLUMNS = [_GOALS.c[name] for name in QueuedGoal.__struct_fields__]
 logger = logging.getLogger("tasuki.fleet")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class QueueRunner(BackgroundWork):
     """A thread that gives the agents of this host their next goals, and resumes limited ones.
 

@@ -94,7 +94,7 @@ class _AgentWatch:
         return recent or sight.seconds - old.seconds > IDLE_SHARE * (now - self.since)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class StuckAgents:
     """Checks the busy agents of a host now and then; `seconds` without any sign make one stuck.
 

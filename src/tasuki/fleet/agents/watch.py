@@ -59,7 +59,7 @@ STATE_SENTENCES: Mapping[AgentState, str] = {
 }
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class AgentSignals:
     """Compares the states of agents with what their programs show.
 
@@ -219,7 +219,7 @@ PROGRAM_ENDED = "its program ended"
 logger = logging.getLogger("tasuki.fleet")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class FleetWatch(BackgroundWork):
     """Checks everything now and then; `start_missing` starts handoffs that should be under way."""
 

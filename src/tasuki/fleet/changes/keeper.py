@@ -36,7 +36,7 @@ WORKING = ("busy", "compacting", "stuck", "waiting")
 logger = logging.getLogger("tasuki.fleet")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class WorkKeeper(BackgroundWork):
     """Reads what agents of this host changed after events of theirs, and now and then while they are busy."""
 

@@ -31,7 +31,7 @@ RECENT_SECONDS = 60.0
 logger = logging.getLogger("tasuki.fleet")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class HostHeartbeat(BackgroundWork):
     """Writes every ten seconds that this host lives; `on_retired` is told once it is retired."""
 

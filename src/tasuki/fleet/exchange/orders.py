@@ -147,7 +147,7 @@ MOST_BYTES = 8 << 20
 """Bytes of the largest answer."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class HostRequests:
     """Asks other hosts, and answers them.
 
@@ -299,7 +299,7 @@ def build_host_channel(host: str) -> str:
     return f"tasuki_{host}"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class HostListener:
     """Two threads: one that listens, one that announces. SQLite has one host and needs neither.
 

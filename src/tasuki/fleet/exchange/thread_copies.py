@@ -220,7 +220,7 @@ AWAY_SECONDS = 5.0
 logger = logging.getLogger("tasuki.fleet")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ThreadKeeper(BackgroundWork):
     """Stores what is new of a thread soon after its agent's turn ended, where `is_wanted` says so."""
 

@@ -136,7 +136,7 @@ class _ShortPauses:
         time.sleep(min(seconds, LONGEST_PAUSE_SECONDS))
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class HandoffEngine:
     """Runs handoffs, and orders of other hosts, on the queue of one host.
 

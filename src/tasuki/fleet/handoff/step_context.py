@@ -30,7 +30,7 @@ WRITTEN_SECONDS = 5.0
 """How long a harness may take to write down an answer after its turn has ended."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class StepContext:
     """What every step needs."""
 

@@ -65,7 +65,7 @@ class IntakeOverloaded(TasukiError):
     """Too many events are waiting; the hook keeps this one."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class EventIntake:
     """The queue of events and the thread that empties it.
 
@@ -244,7 +244,7 @@ class _AnswerRelay:
                 answer.set_result(text)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class _EventBatch:
     """The events of one transaction."""
 

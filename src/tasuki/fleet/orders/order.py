@@ -39,7 +39,7 @@ class OrderGiver(Protocol):
 F = TypeVar("F", bound=OrderGiver)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class HostOrder(Generic[F, P, R]):
     """An order: a call gives it to its host and returns the result."""
 

@@ -43,7 +43,7 @@ log = logging.getLogger("tasuki.fleet")
 SETTLED_STATES = ("done", "cancelled")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class FleetPruner(BackgroundWork):
     """Deletes old things. `read_days` returns the days for which they are kept; 0 is for ever."""
 

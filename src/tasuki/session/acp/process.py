@@ -13,6 +13,8 @@ from tasuki.session.futures import wait_for_first
 
 GRACE_SECONDS = 3.0
 """Seconds for an agent to end once its input is closed."""
+READ_AHEAD_SECONDS = 0.05
+"""The time for what an agent that has ended left to read."""
 HASTE_SECONDS = 0.3
 """The same where the proxy itself is ordered to end."""
 HIGH_WATER_BYTES = 4 << 20
@@ -92,7 +94,12 @@ class ProxiedAgent(ChildProcess):
         output = asyncio.ensure_future(pump(self.output, lines, client.writer))
         await wait_for_first(output, self.exited)
         await wait_for_first(output, timeout=GRACE_SECONDS)
-        output.cancel()
+        if not output.done():
+            output.cancel()
+            await asyncio.wait({output})
+            with suppress(TimeoutError):  # What was read ahead, however slowly the client reads.
+                async with asyncio.timeout(READ_AHEAD_SECONDS):
+                    await pump(self.output, lines)
 
     @property
     def outcome(self) -> str:

@@ -225,8 +225,10 @@ async def _run_between(command: list[str], limit: int, exit_order: "asyncio.Futu
             await proxy.connection.await_tasks(SETTLING_SECONDS)
     finally:
         await proxy.connection.finish_threads(FINISHING_SECONDS)
-        code = await agent.end_group(HASTE_SECONDS if exit_order.done() else GRACE_SECONDS)
-    await wait_for_first(agent_gone, timeout=GRACE_SECONDS)
+        grace = HASTE_SECONDS if exit_order.done() else GRACE_SECONDS
+        code = await agent.end_group(grace)
+    await wait_for_first(agent_gone, timeout=grace)
+    agent_gone.cancel()
     await client.close()
     return exit_order.result() if exit_order.done() else code
 

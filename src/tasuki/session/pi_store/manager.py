@@ -181,7 +181,7 @@ class SessionManager:
         files: list[Path] = []
         header = self.header
         with suppress(ThreadUnreadable):
-            while parent := header.get("parentSession"):
+            while parent := header.get("parentSession") or header.get("branchedFrom"):
                 path = Path(str(parent))
                 if not path.is_file() or path in (self.path, *files):
                     break
