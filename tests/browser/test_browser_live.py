@@ -9,7 +9,8 @@ import fleet_records
 import pytest
 import sqlalchemy as sa
 from browser import Browsing, operator, portraits, violations
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
+from waiting import retry_until
 from web_servers import Served, serving
 
 from tasuki.fleet import alerts
@@ -253,6 +254,33 @@ def test_an_alert_is_a_toast_and_stays_in_the_list(served: Served, seen: Page) -
     expect(seen.locator("#alert-list")).to_contain_text("developer-con-3 waits for you")
     assert [] == portraits(seen, "alerts")
     expect(seen.get_by_role("link", name="Alerts", exact=True)).to_be_visible()
+
+
+def test_an_alert_that_two_answers_hold_is_one_toast(served: Served, seen: Page) -> None:
+    """Alerts that come while the page fetches others are shown once each."""
+    seen.goto("/personas")
+    expect(seen.locator("#live-word")).to_have_text("Live")
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+        for one in held if len(held) == 2 else ():
+            one.continue_()
+
+    seen.route("**/alerts/toasts?*", hold)
+    for number in (3, 4):
+        with served.fleet.database.write() as connection:
+            alerts.raise_alert(
+                connection, "needs_you", f"k{number}", f"agent {number} waits", "Which?",
+                host="h", agent_id=number,
+            )  # fmt: skip
+        served.fleet.changes.notify([number])
+        retry_until(lambda number=number: seen.wait_for_timeout(50) or len(held) == number - 2)
+
+    expect(seen.locator(".toast")).to_have_count(2)
+    seen.wait_for_timeout(300)
+
+    assert 2 == seen.locator(".toast").count()
 
 
 def test_what_is_missed_while_the_page_sleeps_is_made_up_for(

@@ -36,9 +36,10 @@
     unshown = false;
     const after = body.dataset.newestAlert;
     const answer = await fetch(`/alerts/toasts?after=${after}`).catch(() => null);
-    if (!answer || !answer.ok || body.dataset.newestAlert !== after) return;
+    const text = answer && answer.ok ? await answer.text().catch(() => "") : "";
+    if (body.dataset.newestAlert !== after) return; // another answer was quicker: it held the same
     const made = document.createElement("template");
-    made.innerHTML = await answer.text();
+    made.innerHTML = text;
     for (const toast of $$(".toast", made.content)) {
       body.dataset.newestAlert = Math.max(Number(body.dataset.newestAlert), Number(toast.id.slice("alert-".length)));
       $("#toasts").append(toast);
