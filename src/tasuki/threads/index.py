@@ -98,12 +98,14 @@ class ThreadIndex(IndexFile):
         except OSError as error:
             raise self._build_access_error(error) from error
         try:
-            yield await_lock(file, BUSY_SECONDS)
-        except OSError as error:
-            # Without locks each program writes: the database guards itself.
-            if error.errno != errno.ENOLCK:
-                raise
-            yield True
+            try:
+                is_alone = await_lock(file, BUSY_SECONDS)
+            except OSError as error:
+                # Without locks each program writes: the database guards itself.
+                if error.errno != errno.ENOLCK:
+                    raise
+                is_alone = True
+            yield is_alone
         finally:
             os.close(file)
 

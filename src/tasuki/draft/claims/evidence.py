@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Literal
 
 from tasuki.draft.claims.lookup import ThreadLookup, contains_command, is_unique_tail
-from tasuki.draft.claims.sentences import find_figures
 from tasuki.draft.facts.commands import CommandRun, normalize_command
 from tasuki.draft.facts.derive import DerivedFacts
 from tasuki.draft.runs.command_kinds import runs_project_script
@@ -168,6 +167,8 @@ class ThreadEvidence:
     @cached_property
     def figures(self) -> frozenset[tuple[str, str]]:
         """Every number with a unit in the thread, with its unit."""
+        from tasuki.draft.claims.sentences import find_figures  # Only summaries need it.
+
         return frozenset((f.number, f.unit) for f in find_figures(self.lookup.folded))
 
     @cached_property

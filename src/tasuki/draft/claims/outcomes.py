@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from tasuki.draft.claims.evidence import ThreadEvidence
-from tasuki.draft.claims.sentences import DENIED, EARLIER, Correction, Sentence
+from tasuki.draft.claims.sentences import DENIED, EARLIER, FAILED, SUCCEEDED, Correction, Sentence
 from tasuki.draft.facts.commands import (
     CommandRun,
     build_fact,
@@ -52,13 +52,11 @@ _COUNT = compile_pattern(
 )
 _CODE = compile_pattern(r"`([^`\n]{3,200})`")
 _CLAUSE_END = compile_pattern(r"(?i)[,;.!?()]\s|\s[—–-]\s|\b(?:and|but|while|whereas|und|aber)\b")
-_SUCCEEDED = compile_pattern(r"(?i)\b(?:pass(?:es|ed|ing)?|succeed(?:s|ed)?|green)\b")
 _GOOD = compile_pattern(
-    rf"{_SUCCEEDED.pattern}|\b(?:clean|without (?:any )?(?:errors?|findings|problems|warnings)|no (?:errors|findings|warnings))\b|✅|{_PASSES_ELSEWHERE}"
+    rf"{SUCCEEDED.pattern}|\b(?:clean|without (?:any )?(?:errors?|findings|problems|warnings)|no (?:errors|findings|warnings))\b|✅|{_PASSES_ELSEWHERE}"
 )
-_FAILED = compile_pattern(r"(?i)\b(?:fail(?:s|ed|ing)?(?! (?:the|an?|any|if|when|unless)\b)|red)\b")
 _BAD = compile_pattern(
-    rf"{_FAILED.pattern}|\b(?:broken|reports? [1-9]\d* (?:\w+ )?(?:errors?|problems?)|meldet [1-9]\d* (?:fehler|probleme)|schl[aä]gt fehl)\b|❌|失敗|失败"
+    rf"{FAILED.pattern}|\b(?:broken|reports? [1-9]\d* (?:\w+ )?(?:errors?|problems?)|meldet [1-9]\d* (?:fehler|probleme)|schl[aä]gt fehl)\b|❌|失敗|失败"
 )
 _ENDED = compile_pattern(r"(?i)\b(?:passed|succeeded|failed|was|were)\b")
 _NO_FAILURE = compile_pattern(

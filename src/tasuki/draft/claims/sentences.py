@@ -43,6 +43,11 @@ EARLIER = compile_pattern(
     r"(?i)\b(?:initially|first|originally|earlier|before|previous\w*|at the beginning)\b"
 )
 _FAILURE = compile_pattern(r"(?i)\b(?:fail|abort|crash|broke|hangs?\b|timed? ?out)")
+SUCCEEDED = compile_pattern(r"(?i)\b(?:pass(?:es|ed|ing)?|succeed(?:s|ed)?|green)\b")
+FAILED = compile_pattern(r"(?i)\b(?:fail(?:s|ed|ing)?(?! (?:the|an?|any|if|when|unless)\b)|red)\b")
+"""What says that a check passed, or failed."""
+PUBLISHES = compile_pattern(r"\bgit\b.*\bpush\b|\bgh\s+pr\s+(?:create|merge)\b|\bjj\s+git\s+push\b")
+"""A command that pushes."""
 _NAMES = compile_pattern(
     r"`[^`]*`|\"[^\"]*\"|“[^”]*”|(?<![\w.@+-])[\w.@+-]*(?:/[\w.@+-]+)+|(?<![\w-])[\w-]+\.(?:[a-z]{1,5})\b(?!\()"
 )

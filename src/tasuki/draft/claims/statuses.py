@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 
 from tasuki.draft.claims.literals import is_attributed_to_user, strip_attribution
+from tasuki.draft.claims.sentences import FAILED, PUBLISHES, SUCCEEDED
 from tasuki.draft.claims.support import CITED_SHARE, is_other_language, measure_mentioned
 from tasuki.draft.facts.derive import DerivedFacts
 from tasuki.draft.text.entries import extract_user_words, join_entry_text
@@ -22,8 +23,6 @@ _NEGATED = compile_pattern(
     rf"{_OPEN.pattern}|\b(?:before|used to|had|first|earlier|previously|instead of|rather than|except|zero|0)\b"
 )
 _NOTHING_DONE = compile_pattern(r"(?i)\b(?:nothing|not|never|no|none|isn't|wasn't|hasn't|un)\b")
-_PASSED = compile_pattern(r"(?i)\b(?:pass(?:es|ed|ing)?|green|succeed(?:s|ed)?)\b")
-_FAILED = compile_pattern(r"(?i)\b(?:fail(?:s|ed|ing)?(?! (?:the|an?|any|if|when|unless)\b)|red)\b")
 _WENT_WRONG = compile_pattern(
     r"(?i)\b(?:fail(?:ed|ing)|broken?|crash(?:e[sd])?|did(?:n't| not) (?:compile|build|work|start|pass|run|link|load)"
     r"|(still) .*\b(?:fails?|breaks?|errors?|vulnerabilit))"
@@ -62,9 +61,6 @@ _USER = compile_pattern(r"(?i)\b(?:user|owner|operator|maintainer|developer)s?\b
 _PRONOUN = compile_pattern(r"(?i)\b(?:they|he|she)\b")
 _CAUSE = compile_pattern(
     r"(?i)\b(?:because(?: of)?|due to|caused by|as a result of|thanks to) ([^.;]{4,200})"
-)
-_PUBLISHES = compile_pattern(
-    r"\bgit\b.*\bpush\b|\bgh\s+pr\s+(?:create|merge)\b|\bjj\s+git\s+push\b"
 )
 MIN_STEMS = 1.0
 """Weight of the words of a clause below which nothing can be said of it."""
@@ -201,7 +197,7 @@ class StatusCheck:
 
     def _find_other_result(self, clause: str, refs: Sequence[int]) -> str:
         results = {run.result for r in refs if (run := self._runs.get(r)) and run.check}
-        is_passed, is_failed = _PASSED.search(clause), _FAILED.search(clause)
+        is_passed, is_failed = SUCCEEDED.search(clause), FAILED.search(clause)
         if bool(is_passed) == bool(is_failed):
             return ""
         if is_failed:
@@ -229,7 +225,7 @@ class StatusCheck:
     @cached_property
     def _was_pushed(self) -> bool:
         published = self.facts.repository.published or self.facts.repository.pull_requests
-        return bool(published) or any(_PUBLISHES.search(run.command) for run in self._runs.values())
+        return bool(published) or any(PUBLISHES.search(run.command) for run in self._runs.values())
 
     def _find_user_act(self, clause: str) -> str:
         """Return a complaint where something is called the user's of which they wrote nothing."""

@@ -1,13 +1,10 @@
-"""What a sentence puts into the user's mouth: quotes, wishes turned round, other figures, acts."""
+"""What a sentence puts into the user's mouth: quotes, wishes turned round, other figures."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from tasuki.draft.claims.evidence import ThreadEvidence
-from tasuki.draft.claims.literals import (
-    extract_claims,
-    is_attributed_to_user,
-)
+from tasuki.draft.claims.literals import extract_claims, is_attributed_to_user
 from tasuki.draft.claims.lookup import fold_quote
 from tasuki.draft.claims.sentences import Correction, Sentence, find_figures
 from tasuki.draft.facts.rules import UserRule

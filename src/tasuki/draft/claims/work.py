@@ -6,7 +6,7 @@ from tasuki.draft.claims.evidence import ThreadEvidence
 from tasuki.draft.claims.literals import extract_claims
 from tasuki.draft.claims.lookup import contains_command, matches_shortened
 from tasuki.draft.claims.outcomes import judge_outcomes
-from tasuki.draft.claims.sentences import DENIED, Correction, Sentence
+from tasuki.draft.claims.sentences import DENIED, PUBLISHES, Correction, Sentence
 from tasuki.draft.facts.commands import find_change_since
 from tasuki.draft.repository.lines import name_paths
 from tasuki.draft.text.split import extract_terms, fold_whitespace, shorten
@@ -121,16 +121,11 @@ def _judge_push(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Correc
         or repository.pull_requests
         or "pushed" in evidence.lookup.user_text
         or any(
-            _PUBLISHES.search(run.command) and not run.went_wrong for run in evidence.derived.runs
+            PUBLISHES.search(run.command) and not run.went_wrong for run in evidence.derived.runs
         )
     )
     if not was_pushed and repository.commits and evidence.has_all_work:
         yield sentence.correct("no push is in the thread")
-
-
-_PUBLISHES = compile_pattern(
-    r"\bgit\b.*\bpush\b|\bgh\s+pr\s+(?:create|merge)\b|\bjj\s+git\s+push\b"
-)
 
 
 def _judge_merge(sentence: Sentence, evidence: ThreadEvidence) -> Iterator[Correction]:
