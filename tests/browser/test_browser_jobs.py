@@ -126,7 +126,10 @@ def test_all_past_the_threshold_cost_two_clicks(world: World, seen: Page) -> Non
     agents = [world.worked(world.started()) for _ in range(2)]
     for agent in agents:  # its own measure comes a little after its turn
         retry_until(lambda agent=agent: world.agent(agent)["context_at"])
-    world.sql("UPDATE agents SET context_used = 91, over_threshold = 1 WHERE ended_at IS NULL")
+    world.sql(  # what a status line told is not measured again
+        "UPDATE agents SET context_used = 91, over_threshold = 1, context_source = 'status line'"
+        " WHERE ended_at IS NULL"
+    )
     seen.reload()
     with effort(seen) as spent:
         seen.get_by_role("link", name="Hand off 2 past the threshold").click()
