@@ -80,8 +80,8 @@ RULE_LENGTH = 400
 """Characters that cost a line of a guide one point of its worth."""
 ENOUGH_ROOM = 0.8
 """Share of its room under which no earlier message is quoted."""
-EXCERPT_CHARACTERS = 150_000
-"""Characters of the agent's newest messages for excerpts; a harness's summaries are extra."""
+EXCERPT_CHARACTERS, MOST_SUMMARIES = 150_000, 2
+"""Characters of the agent's newest messages for excerpts, and the newest summaries of the harness, which are extra."""
 STOPPED_REACH = 40
 """Entries back within which an earlier message still shows where the thread stopped."""
 MAX_MID_TURN = 3
@@ -182,11 +182,14 @@ class DraftComposer:
 
     def _collect_blocks(self) -> list[MessageBlock]:
         newest: list[list[MessageBlock]] = []
-        left = EXCERPT_CHARACTERS
+        left, summaries = EXCERPT_CHARACTERS, MOST_SUMMARIES
         last = next((e.ref for e in reversed(self.thread.entries) if e.kind == "assistant"), 0)
         for entry in reversed(self.thread.entries):
-            if (text := extract_message(entry)) and (left > 0 or entry.kind == "compaction"):
+            is_summary = entry.kind == "compaction"
+            is_read = summaries > 0 if is_summary else left > 0
+            if is_read and (text := extract_message(entry)):
                 left -= len(text)
+                summaries -= is_summary
                 self._kinds[entry.ref] = entry.kind
                 if entry.kind == "assistant" and entry.ref != last:
                     talk = [language_cues.is_offer] * (entry.ref < self.last_asked)

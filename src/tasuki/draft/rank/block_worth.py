@@ -70,14 +70,16 @@ class BlockWorth:
         """The last value that a message or an edit gives to each name (`APP_ID=67`), with its entry."""
         self._last_edits: dict[str, int] = {}
         """The names in edited code, with the last edit of each."""
-        for entry in task.thread.entries:
+        first = min(self._sizes, default=0)  # Only what is newer than a block speaks against it.
+        newer = [entry for entry in task.thread.entries if entry.ref > first]
+        for entry in newer:
             changes = entry.tool.changes if entry.tool else ()
             said = [entry.text] if entry.kind == "assistant" else [c.new for c in changes]
             for text in said:
                 for name, value in _VALUE.findall(text[:LONG_CHANGE]):
                     self._last_values[name] = (entry.ref, value)
         left = EDITS_LOOKED_AT
-        for entry in reversed(task.thread.entries):
+        for entry in reversed(newer):
             for change in entry.tool.changes if entry.tool and entry.tool.status == "ok" else ():
                 text = f"{change.old[:LONG_CHANGE]}\n{change.new[:LONG_CHANGE]}"
                 left -= len(text)

@@ -45,7 +45,8 @@ class ClaudeTree:
     def is_repeated(self, uuid: str) -> bool:
         """Tell whether a line was read before: Claude Code writes some again at a compaction."""
         if self._counted < len(self.uuids):
-            self._known, self._counted = set(self.uuids), len(self.uuids)
+            self._known.update(self.uuids[self._counted :])
+            self._counted = len(self.uuids)
         return hash(uuid) in self._known
 
     def find_branch(self) -> bytearray:

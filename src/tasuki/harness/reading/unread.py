@@ -39,8 +39,10 @@ class OutputFile:
 
     def read_text(self, start: int, size: int) -> str:
         """Read a JSON string between two bytes. Raises ThreadUnreadable where something else is there by now."""
-        with explain_errors(self.path):
+        try:
             raw = os.pread(self._file, size, start)
+        except OSError as exc:
+            raise ThreadUnreadable(f"Cannot read {self.path}: {exc.strerror}.") from exc
         if len(raw) != size or raw[:1] != b'"' or raw[-1:] != b'"':
             raise ThreadUnreadable(f"{self.path} was changed while it was read. Try again.")
         try:
@@ -62,19 +64,21 @@ class UnreadToolCall(ToolCall, frozen=True, gc=False):
 
     @property  # type: ignore[misc]
     def output(self) -> str:
-        self._read()
+        if self.place:
+            self._read()
         return _OUTPUT.__get__(self)  # type: ignore[no-any-return]
 
     @property  # type: ignore[misc]
     def output_size(self) -> int:
-        self._read()
+        if self.place:
+            self._read()
         return _OUTPUT_SIZE.__get__(self)  # type: ignore[no-any-return]
 
     def _read(self) -> None:
-        if place := self.place:
-            start, size = place >> (_SIZE_BITS + 1), place & (_FAR - 1)
-            text = self.file.read_text(start, size)
-            put_output(self, text, self.file.keep, is_far=bool(place & _FAR))
+        place = self.place
+        start, size = place >> (_SIZE_BITS + 1), place & (_FAR - 1)
+        text = self.file.read_text(start, size)
+        put_output(self, text, self.file.keep, is_far=bool(place & _FAR))
 
     def leave_output(self, start: int, size: int, *, is_far: bool) -> None:
         """Note where the output is in the file. One number takes half the memory of three."""
