@@ -308,6 +308,9 @@ class AuthorTask:
     @cached_property
     def open_statements(self) -> list[Statement]:
         """What was said, not taken back later, and not done at once."""
+        return self.derived.remember("open", self._find_open)
+
+    def _find_open(self) -> list[Statement]:
         statements = self.derived.statements
         gone, done = find_superseded(statements), find_done_at_once(statements, self.thread.entries)
         return [s for i, s in enumerate(statements) if i not in gone and s not in done]

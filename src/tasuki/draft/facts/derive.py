@@ -1,7 +1,8 @@
 """Facts: what can be derived from a thread without a model, in its own characters, with refs."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,6 +29,8 @@ from tasuki.draft.text.split import (
 from tasuki.model import Entry, Facts, Lesson, Quote, Revision, Thread
 from tasuki.paths import is_outside
 
+T = TypeVar("T")
+
 _MAX_LESSONS = 12
 NEAR_FAILURE = 6
 """Entries after a failure in which a sentence may explain it without naming anything of it."""
@@ -51,6 +54,15 @@ class DerivedFacts(Struct, frozen=True):
     runs: tuple[CommandRun, ...] = ()
     parent: str = ""
     """Id of the handoff that the thread began with, empty if it began with none."""
+    memo: dict[str, Any] = {}
+    """What the thread and these statements alone decide, by its name; it is kept with them."""
+
+    def remember(self, name: str, make: Callable[[], T]) -> T:
+        """Return what has this name in the memo; it is made once."""
+        if name not in self.memo:
+            self.memo[name] = make()
+        value: T = self.memo[name]
+        return value
 
 
 def derive_facts(
@@ -70,7 +82,7 @@ def derive_facts(
     if statements.is_named_early(thread.entries, focus):
         by_user = (one for one in known.statements if one.by_user)
         by_agent = statements.extract_assistant_statements(thread.entries, focus)
-        known = replace(known, statements=(*by_user, *by_agent))
+        known = replace(known, statements=(*by_user, *by_agent), memo={})
     return replace(known, facts=_compare_with_git(thread, known.facts, revision or Revision()))
 
 
