@@ -299,11 +299,14 @@ class AuthorTask:
         self.goal = goal
         self.limits = limits
         self.relevance = Relevance(thread, derived, goal.text)
-        redactor = QuoteRedactor(thread)
-        self.clean: Callable[[str], str] = lambda text: redactor.redact_cited(
-            remove_invisible(text)
-        )
-        """Removes secrets and invisible characters from what leaves this machine."""
+
+    def clean(self, text: str) -> str:
+        """Return what leaves this machine without secrets and invisible characters."""
+        return self._redactor.redact_cited(remove_invisible(text))
+
+    @cached_property
+    def _redactor(self) -> QuoteRedactor:
+        return QuoteRedactor(self.thread)
 
     @cached_property
     def open_statements(self) -> list[Statement]:
