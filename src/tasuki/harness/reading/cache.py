@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 MOST_FILES, MOST_BYTES = 64, 256 << 20
 """Threads whose readings are kept, and the bytes that they may take; the oldest go first."""
+SHORTEST_NAME = 4
+"""Characters of a part of a file's name that mean a thread."""
 BLOCK = 1 << 18
 _CODE = ("harness", "draft", "shell")
 """Folders of the package whose code decides what is read, and what is derived from it."""
@@ -198,21 +200,24 @@ def get_cache_folder() -> Path:
     return get_data_folder() / "cache"
 
 
-def forget_readings(folder: Path | None = None, *, path: str = "") -> int:
-    """Delete what was read of the thread in a file, or of all; return of how many. Raises OSError."""
-    count = 0
-    for place in _list_places(folder or get_cache_folder()):
-        if path:
-            try:
-                with _open_own(place) as file:
-                    is_meant = _read_header(file).path == path
-            except (OSError, msgspec.MsgspecError):
-                is_meant = True  # Nothing reads it.
-            if not is_meant:
-                continue
-        place.unlink(missing_ok=True)
-        count += 1
-    return count
+def forget_readings(name: str) -> list[Path]:
+    """Delete what was read of a thread, or of `all`; return the files that are gone.
+
+    `name` is the thread's path, or a part of its file's name, such as its id. Raises OSError.
+    """
+    gone = []
+    for place in _list_places(get_cache_folder()):
+        try:
+            with _open_own(place) as file:
+                path = Path(_read_header(file).path)
+            is_part = len(name) >= SHORTEST_NAME and name.lower() in path.name.lower()
+            is_meant = name == "all" or path == Path(os.path.abspath(name)) or is_part
+        except (OSError, msgspec.MsgspecError):
+            is_meant = name == "all"
+        if is_meant:
+            place.unlink(missing_ok=True)
+            gone.append(place)
+    return gone
 
 
 def _list_places(folder: Path) -> list[Path]:
