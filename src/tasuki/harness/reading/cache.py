@@ -94,12 +94,15 @@ class CachedThread:
         thread = (self._recall() or self._read_to_keep()) if is_kept else None
         self.thread = thread or read_for_draft(harness, path)
 
-    def derive(self, name: str, make: Callable[[Thread], T]) -> T:
-        """Return what was derived from the thread under this name, else make it now.
+    def derive(
+        self, name: str, make: Callable[[Thread], T], holds: Callable[[T, Thread], bool]
+    ) -> T:
+        """Return what was derived from the thread under this name if it holds still, else make it now.
 
-        It holds types of tasuki, texts and numbers, and depends on the thread alone.
+        It is built of types of tasuki, texts and numbers, and depends on the thread and on what
+        `holds` checks alone.
         """
-        if name not in self._derived:
+        if name not in self._derived or not holds(self._derived[name], self.thread):
             self._derived[name] = make(self.thread)
         value: T = self._derived[name]
         return value
