@@ -199,7 +199,7 @@ def test_another_version_and_another_user_are_not_believed(
     read("claude", path)
     monkeypatch.undo()
     monkeypatch.setenv("TASUKI_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr(cache, "__version__", "9.9")
+    monkeypatch.setattr(cache, "_describe_program", lambda: "9.9")
     read("claude", path)
 
     assert readings[:4] == ["whole"] * 4
