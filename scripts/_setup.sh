@@ -56,14 +56,14 @@ has_chromium() {
 
 # The same places as in tests/support/caddy.py.
 has_caddy() {
-  command -v caddy >/dev/null 2>&1 || [ -x "${TASUKI_CACHE:-.cache}/caddy/usr/bin/caddy" ]
+  command -v caddy >/dev/null 2>&1 || [ -x "${TASUKI_TEST_CACHE:-.cache}/caddy/usr/bin/caddy" ]
 }
 
 # Debian's package would start a web server on port 80. Only its program is taken, 36 MB.
 take_caddy() {
   has_caddy && return 0
   if command -v apt-get >/dev/null 2>&1; then
-    folder="${TASUKI_CACHE:-.cache}/caddy"
+    folder="${TASUKI_TEST_CACHE:-.cache}/caddy"
     (mkdir -p "$folder" && cd "$folder" && apt-get download -qq caddy && dpkg-deb -x caddy_*.deb . && rm -f caddy_*.deb) >&2 || true
   elif command -v brew >/dev/null 2>&1; then
     brew install caddy >&2 || true

@@ -214,7 +214,7 @@ def main() -> None:
         parser.error(f"{dist} holds other files, such as {others[0]}. Name a new folder: --dist")
     shutil.rmtree(dist, ignore_errors=True)
     dist.mkdir(parents=True)
-    cache = Path(os.environ.get("TASUKI_CACHE") or ROOT / ".cache").absolute() / "release"
+    cache = Path(os.environ.get("TASUKI_TEST_CACHE") or ROOT / ".cache").absolute() / "release"
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         copy_tree(folder / "tree", given.owner)

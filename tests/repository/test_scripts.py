@@ -25,7 +25,7 @@ def path(tmp_path: Path) -> Path:
 
 def run(path: Path, *command: str) -> subprocess.CompletedProcess[str]:
     """Run a script with this PATH, no terminal and nothing in the cache of programs."""
-    env = {"PATH": str(path), "HOME": os.devnull, "TASUKI_CACHE": str(path / "cache")}
+    env = {"PATH": str(path), "HOME": os.devnull, "TASUKI_TEST_CACHE": str(path / "cache")}
     return subprocess.run(
         ["/bin/sh", *command], cwd=ROOT, env=env,
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,

@@ -76,8 +76,8 @@ def in_every_run(name: str) -> bool:
 
 
 def cache() -> Path:
-    """Where programs are installed: `$TASUKI_CACHE`, else `.cache/` of the checkout."""
-    return Path(ENV.get("TASUKI_CACHE") or ROOT / ".cache").absolute()
+    """Where programs are installed: `$TASUKI_TEST_CACHE`, else `.cache/` of the checkout."""
+    return Path(ENV.get("TASUKI_TEST_CACHE") or ROOT / ".cache").absolute()
 
 
 def command(name: str) -> list[str]:

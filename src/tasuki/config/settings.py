@@ -444,7 +444,7 @@ def _format_user_file() -> str:
 VARIABLE_PREFIX = "TASUKI_"
 OTHER_VARIABLES = frozenset({
     "DATA", "CONFIG", "DATABASE_URL", "AGENT_TOKEN", "INSTALLED", "INSIDE", "PROGRESS", "TRACEBACK",
-    "CACHE", "CORPORA", "CORPUS", "E2E", "ARTEFACTS", "WRITE_GOLDEN",
+    "TEST_CACHE", "CORPORA", "CORPUS", "E2E", "ARTEFACTS", "WRITE_GOLDEN",
 })  # fmt: skip
 """Variables that are no settings: the program's own, and those of its scripts and tests."""
 

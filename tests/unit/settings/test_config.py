@@ -398,7 +398,7 @@ def test_every_variable_that_is_used_somewhere_is_known(monkeypatch: pytest.Monk
              *(ROOT / "tests" / "support").rglob("*.py")]  # fmt: skip
     text = "".join(file.read_text() for file in files if file.is_file())
     used = set(re.findall(r"""["'${](TASUKI_[A-Z_0-9]+)\b""", text))
-    assert {"TASUKI_DATA", "TASUKI_CACHE", "TASUKI_INSIDE"} <= used
+    assert {"TASUKI_DATA", "TASUKI_TEST_CACHE", "TASUKI_INSIDE"} <= used
     for variable in used:
         monkeypatch.setenv(variable, "1")
 
