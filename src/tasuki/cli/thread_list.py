@@ -316,17 +316,11 @@ def _describe(copy: "KeptCopy") -> dict[str, Any]:
 
 def forget_copies(name: str, *, as_json: bool) -> int:
     """Delete the copy of one thread, or of all, with what was read of it, and say which."""
-    from tasuki.errors import StoreFailed, ThreadNotFound
-    from tasuki.files import explain_error
-    from tasuki.harness.reading.cache import forget_readings, get_cache_folder
+    from tasuki.errors import ThreadNotFound
+    from tasuki.harness.reading.cache import forget_readings
     from tasuki.threads.kept.store import KeptStore
 
-    try:
-        readings = forget_readings(name)
-    except OSError as error:
-        where, why = get_cache_folder(), explain_error(error)
-        raise StoreFailed(f"{where} cannot be changed: {why}.") from error
-    forgotten = []
+    readings, forgotten = forget_readings(name), []
     try:
         with collect_unreadable():
             forgotten = KeptStore().forget(name)
