@@ -49,8 +49,9 @@ from tasuki.threads import catalog, references, search
 from tasuki.threads.index import ThreadIndex
 from tasuki.threads.passages import EntryCleaner
 from tasuki.threads.query import parse_query
-from tasuki.vault import Vault, build_lineage, draw_lineage
+from tasuki.vault import Vault
 from tasuki.vault.fleet_records import read_fleet_file
+from tasuki.vault.lineage import build_lineage, draw_lineage
 
 MAX_TEXT = 40_000
 """Characters of one answer; the answer says what is left out and how to go on."""

@@ -20,7 +20,6 @@ from tasuki.draft.authors import fallback
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.facts import git
 from tasuki.draft.facts.derive import DerivedFacts, derive_facts, read_facts, still_hold
-from tasuki.draft.facts.earlier_handoffs import quote_before_plan
 from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.errors import NothingToHandOff, TasukiError
 from tasuki.harness.protocol import Harness
@@ -144,6 +143,8 @@ def analyze_thread(
     known = cached.derive("facts", read_facts, still_hold)
     derived = derive_facts(thread, revision, goal.text, known)
     if (before := _read_planning(harness, thread)) is not None:
+        from tasuki.draft.facts.earlier_handoffs import quote_before_plan
+
         previous = (*derived.facts.previous, *quote_before_plan(thread, before))
         derived = replace(derived, facts=replace(derived.facts, previous=previous))
     base = Draft(

@@ -20,7 +20,8 @@ from tasuki.threads.catalog import describe_copy, get_reader
 from tasuki.threads.index import ThreadIndex
 from tasuki.threads.passages import EntryCleaner, Passage, find_matching_lines
 from tasuki.threads.query import Query, parse_query, split_tokens
-from tasuki.vault import Vault, build_lineage
+from tasuki.vault import Vault
+from tasuki.vault.lineage import build_lineage
 
 RANGES = 6
 """Blocks of one thread whose entries are searched for matching lines."""

@@ -7,7 +7,8 @@ import pytest
 from handoffs import event, made
 
 from tasuki.errors import HandoffNotFound
-from tasuki.vault import Vault, build_lineage, draw_lineage
+from tasuki.vault import Vault
+from tasuki.vault.lineage import build_lineage, draw_lineage
 
 
 def name(n: int) -> str:

@@ -36,8 +36,8 @@ from tasuki.text_safety import (
     wrap_text,
 )
 from tasuki.threads.search import find_prunable, list_candidates, rank_candidates
-from tasuki.vault import Successor, Vault, build_lineage, draw_lineage
-from tasuki.vault.lineage import find_successor
+from tasuki.vault import Vault
+from tasuki.vault.lineage import Successor, build_lineage, draw_lineage, find_successor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

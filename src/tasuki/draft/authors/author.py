@@ -18,7 +18,6 @@ from tasuki.draft.brief import format_refs
 from tasuki.draft.facts import state
 from tasuki.draft.facts.commands import is_runnable, normalize_command, shorten_command
 from tasuki.draft.facts.derive import DerivedFacts
-from tasuki.draft.facts.open_statements import find_done_at_once, find_superseded
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.rank.relevance import Relevance, select_best
 from tasuki.draft.redact.quotes import QuoteRedactor
@@ -314,6 +313,8 @@ class AuthorTask:
         return self.derived.remember("open", self._find_open)
 
     def _find_open(self) -> list[Statement]:
+        from tasuki.draft.facts.open_statements import find_done_at_once, find_superseded
+
         statements = self.derived.statements
         gone, done = find_superseded(statements), find_done_at_once(statements, self.thread.entries)
         return [s for i, s in enumerate(statements) if i not in gone and s not in done]

@@ -9,13 +9,9 @@ from msgspec.structs import replace
 
 from tasuki.draft.facts import commands, statements
 from tasuki.draft.facts.commands import CommandRun
-from tasuki.draft.facts.earlier_handoffs import fold_earlier_handoffs as _earlier_handoffs
-from tasuki.draft.facts.earlier_handoffs import is_open, still_holds
 from tasuki.draft.facts.files import build_file_facts
 from tasuki.draft.facts.mentions import Mentions, add_mentions, list_mentions
-from tasuki.draft.facts.run_logs import join_looks
 from tasuki.draft.facts.statements import LeftOut, Statement
-from tasuki.draft.repository.reader import read_repository
 from tasuki.draft.repository.uncommitted import compare_commits, find_uncommitted, is_changed
 from tasuki.draft.runs.command_kinds import strip_variables
 from tasuki.draft.text import language_cues
@@ -117,11 +113,21 @@ def _compare_with_git(thread: Thread, facts: Facts, revision: Revision) -> Facts
         repository=repository,
         revision=replace(revision, branch=repository.branch, head=thread.git_head, commits=commits),
     )
-    return replace(facts, previous=tuple(q for q in facts.previous if still_holds(q.text, facts)))
+    if facts.previous:
+        from tasuki.draft.facts.earlier_handoffs import still_holds
+
+        previous = tuple(q for q in facts.previous if still_holds(q.text, facts))
+        facts = replace(facts, previous=previous)
+    return facts
 
 
 def read_facts(thread: Thread) -> DerivedFacts:
     """Derive what the thread alone decides; what earlier handoffs told is not compared with it yet."""
+    # Facts that are known already need none of these.
+    from tasuki.draft.facts.earlier_handoffs import fold_earlier_handoffs, is_open
+    from tasuki.draft.facts.run_logs import join_looks
+    from tasuki.draft.repository.reader import read_repository
+
     entries = thread.entries
     all_runs = commands.list_runs(entries, thread.cwd)
     join_looks(all_runs, thread)
@@ -140,7 +146,7 @@ def read_facts(thread: Thread) -> DerivedFacts:
     todos, todos_ref = next(lists, ((), 0))
     last_green = next((r.ref for r in reversed(all_runs) if r.check in _GREEN and r.ok), 0)
     subjects = commands.list_commit_subjects(all_runs)
-    folded, parent = _earlier_handoffs(entries)
+    folded, parent = fold_earlier_handoffs(entries)
     pending = {  # A commit may speak of what an earlier brief calls open.
         q: set(extract_terms(q.text.partition(": ")[2])) for q in folded if is_open(q.text)
     }
