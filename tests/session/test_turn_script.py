@@ -212,7 +212,7 @@ def test_folders_of_any_name(tmp_path: Path, name: str) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-@pytest.mark.parametrize("text", ["", "x", "\n\n80 0 0 c\nend\n", "0" * 5000, "\x00\xff", "half"])
+@pytest.mark.parametrize("text", ["", "x", "\n\n80 0 0 c\nend\n", "0" * 5000, "\x00\xff", "1 08 09 1", "half"])
 @pytest.mark.parametrize("name", ["settings", "most"])
 def test_a_damaged_note_is_as_none(front_sh: Front, name: str, text: str) -> None:
     """tasuki is asked then, and notes it anew."""
@@ -297,14 +297,14 @@ def test_what_a_figure_may_not_count_yet_is_counted(front_sh: Front) -> None:
 
 
 def test_another_window_is_another_context(front_sh: Front) -> None:
-    """A switch to a model with less room is noticed by the next turn's end."""
-    front_sh.status(17, 1_000_000)
-    front_sh.status(18, 1_000_000)
+    """A switch to a model with less room is noticed by the next turn's end, at the same percentage too."""
+    front_sh.status(20, 1_000_000)
+    front_sh.grow(400_000)
     assert front_sh.turn() == ""
-    front_sh.session.uses(180_000)
-    front_sh.status(90, 200_000)
+    front_sh.session.uses(170_000)
+    front_sh.status(20, 200_000)
 
-    assert "90 %" in front_sh.turn()
+    assert "85 %" in front_sh.turn()
 
 
 def test_the_notes_of_another_session_are_not_used(front_sh: Front) -> None:
@@ -318,7 +318,7 @@ def test_the_notes_of_another_session_are_not_used(front_sh: Front) -> None:
 
     (note,) = front_sh.session.data.glob(f"suggested/claude-{front_sh.session.builder.id}/most")
     note.write_text("20 200000 99999999 99999999\n")
-    assert "85 %" in front_sh.turn()
+    assert "85 %" in front_sh.settled().turn()
 
 
 def test_once_it_was_suggested_nothing_more_is_started(front: Front) -> None:

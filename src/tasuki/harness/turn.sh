@@ -48,7 +48,6 @@ N=$D/suggested/$H-$S
 [ -r "$N/settings" ] || ask "$@"
 X=${P#*'"cwd":"'} C=${X%%'"'*}
 X=${P#*'"transcript'*'ath":"'} F=${X%%'"'*}
-case $C$F in *\\*) ask "$@" ;; esac
 [ -d "$C" ] && know < "$N/settings" || ask "$@"
 M= W= Z= O=
 if [ "$K" = status ]; then

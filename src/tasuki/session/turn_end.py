@@ -21,6 +21,7 @@ def do_work(name: str, path: str) -> None:
     It runs in a process of its own, which outlives the harness; nothing is printed, and nobody
     sees an error. Whatever should be ready for the next command belongs here, and in `has_work`.
     """
+    os.chdir("/")
     with suppress(OSError):
         os.setsid()
     with suppress(TasukiError):
