@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,7 @@ from waiting import retry_until
 from tasuki.harness import registry as harnesses
 from tasuki.harness.integration import JsonEntry, OwnFile, build_turn_call
 from tasuki.install.hook_script import write_hook_script
-from tasuki.threads.kept.store import SUFFIX
+from tasuki.threads.kept.copies import SUFFIX
 
 ADVICE = "Hand off while the agent still has all of it: /handoff GOAL"
 
@@ -86,7 +85,7 @@ def status(session: Session, used: object, window: int = 200_000) -> dict[str, A
     """What Claude Code 2.1.330 gives a status line."""
     usage = {"input_tokens": 3, "cache_creation_input_tokens": 0}
     context = {"total_input_tokens": 3, "context_window_size": window, "current_usage": usage}
-    about = session.payload("", model={"id": "m"}, context_window={**context, "used_percentage": used},
+    about: dict[str, Any] = session.payload("", model={"id": "m"}, context_window={**context, "used_percentage": used},
                             rate_limits={"five_hour": {"used_percentage": 77}})  # fmt: skip
     del about["hook_event_name"]
     return about
@@ -134,7 +133,9 @@ def test_a_figure_that_the_shell_does_not_know_is_left_to_tasuki(
     assert front_sh.starts == 1
 
 
-@pytest.mark.parametrize("odd", ["spaced", "indented", "without", "sub-agent", "{}", "", "[", "{}\n{}"])
+@pytest.mark.parametrize(
+    "odd", ["spaced", "indented", "without", "sub-agent", "{}", "", "[", "{}\n{}"]
+)
 def test_a_payload_of_another_shape_is_left_to_tasuki(front_sh: Front, odd: str) -> None:
     """A percentage of something else is not taken for that of the context."""
     about = status(front_sh.session, 41)
@@ -200,7 +201,9 @@ def test_the_users_own_command_is_found(front_sh: Front) -> None:
     assert front_sh.status(90).endswith("· /tasuki:handoff GOAL\n")
 
 
-@pytest.mark.parametrize("name", ["it's $HOME `id` \"x\"", "ü 字 🙂", "a\\b", "a\nb", "-n", "*", "+ end"])
+@pytest.mark.parametrize(
+    "name", ['it\'s $HOME `id` "x"', "ü 字 🙂", "a\\b", "a\nb", "-n", "*", "+ end"]
+)
 def test_folders_of_any_name(tmp_path: Path, name: str) -> None:
     """The line and the message are right, and nothing is expanded."""
     root = tmp_path / name
@@ -212,7 +215,9 @@ def test_folders_of_any_name(tmp_path: Path, name: str) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-@pytest.mark.parametrize("text", ["", "x", "\n\n80 0 0 c\nend\n", "0" * 5000, "\x00\xff", "1 08 09 1", "half"])
+@pytest.mark.parametrize(
+    "text", ["", "x", "\n\n80 0 0 c\nend\n", "0" * 5000, "\x00\xff", "1 08 09 1", "half"]
+)
 @pytest.mark.parametrize("name", ["settings", "most"])
 def test_a_damaged_note_is_as_none(front_sh: Front, name: str, text: str) -> None:
     """tasuki is asked then, and notes it anew."""
@@ -275,6 +280,20 @@ def test_a_turn_far_from_the_threshold_starts_nothing(front: Front) -> None:
     assert front.starts == 0
 
 
+def test_the_first_turn_of_a_session_starts_nothing(session: Session) -> None:
+    """Its status line was drawn before, by tasuki: with what a session begins with there is room."""
+    front = Front(session)
+    session.data.mkdir()
+    for path in (session.config.parent, session.config):
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    front.status(None)
+    assert front.starts == 1
+
+    assert (front.turn(), front.starts) == ("", 0)
+    front.grow(400_000)
+    assert (front.turn(), front.starts) == ("", 1)
+
+
 def test_a_thread_that_grew_much_is_measured(front: Front) -> None:
     """The figure of an earlier turn does not count: what came since may fill the context."""
     front.status(20)
@@ -312,7 +331,9 @@ def test_the_notes_of_another_session_are_not_used(front_sh: Front) -> None:
     front_sh.status(20)
     front_sh.session.uses(170_000)
     other = Front(Session(front_sh.session.root))
-    other.session.builder = type(other.session.builder)("claude", cwd=str(other.session.project), seed=3)
+    other.session.builder = type(other.session.builder)(
+        "claude", cwd=str(other.session.project), seed=3
+    )
     other.session.talk().uses(170_000)
     assert "85 %" in other.turn()
 
@@ -411,9 +432,10 @@ def test_an_older_installation_works_on_until_it_is_renewed(session: Session) ->
     )  # fmt: skip
     assert done.stdout == "context 41 %\n"
 
-    assert "a status line with context use (an older one is replaced)" in session.run(
-        "install", "claude", "--yes"
-    ).stdout
+    assert (
+        "a status line with context use (an older one is replaced)"
+        in session.run("install", "claude", "--yes").stdout
+    )
     assert json.loads(path.read_text())["statusLine"]["command"] == new
 
 

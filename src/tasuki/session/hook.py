@@ -183,6 +183,7 @@ def build_status_line(name: str, payload: bytes) -> str:
     settings = config.load_settings(Path(find_folder(call)))
     memory.note_settings(call.cwd, settings, integration)
     if call.used is None:
+        memory.note_start(call.window or 0)
         return ""
     threshold = settings.suggest_at
     advice = f" · {integration.command}" if threshold and call.used >= threshold else ""

@@ -22,6 +22,8 @@ KEPT_SECONDS = 60 * 86400
 """How long suggestions for a thread are remembered."""
 UNSEEN_SECONDS = 2.0
 """A file that changed so shortly before it was read may change again within one tick of its time."""
+START_PERCENT = 40
+"""The most of a context that a session begins with, as the script has it: instructions and tools."""
 VARIABLES = (
     "HOME", "XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CLAUDE_PLUGIN_ROOT", "TASUKI_CONFIG",
     "TASUKI_SUGGEST_AT", "TASUKI_AUTO_HANDOFF_AT", "TASUKI_KEEP_THREADS",
@@ -73,6 +75,11 @@ class ThreadMemory:
         counts for, which the status line leaves smaller.
         """
         self._write("most", f"{math.ceil(used)} {window} {size} {size}\n")
+
+    def note_start(self, window: int) -> None:
+        """Note the most that a session without a figure begins with, where nothing is noted yet."""
+        if not (self.folder / "most").exists():
+            self.note_most(START_PERCENT, window, 0)
 
     def note_settings(self, cwd: str, settings: Settings, integration: HarnessIntegration) -> None:
         """Note what the settings say for a folder, and which files it depends on.
