@@ -67,9 +67,8 @@ def measure_turns(world: World, count: int) -> list[float]:
 
 def list_rows(world: World, kind: str) -> list[dict]:
     """The rows of a type or subtype in its only thread."""
-    (path,) = list(world.home.glob(".claude/projects/*/*.jsonl")) or [Path(os.devnull)]
-    rows = map(json.loads, path.read_text().splitlines())
-    return [row for row in rows if kind in (row["type"], row.get("subtype"))]
+    text = "".join(path.read_text() for path in world.home.glob(".claude/projects/*/*.jsonl"))
+    return [r for r in map(json.loads, text.splitlines()) if kind in (r["type"], r.get("subtype"))]
 
 
 if __name__ == "__main__":
@@ -77,4 +76,4 @@ if __name__ == "__main__":
     for options in ("", "--keep", "--keep --fleet"):
         with build_world(options) as world:
             row = [f"{cell:.0f}" for cell in measure_turns(world, int(*sys.argv[1:] or [9]))]
-        print("|", " | ".join([options and f"install {options}", *row]), "|", flush=True)
+        print("|", " | ".join([options, *row]), "|", flush=True)
