@@ -1,7 +1,6 @@
 # Read into the shell of a status line or of the hook at a turn's end, the payload on standard input:
 #   set -- status|hook HARNESS DATA TASUKI...; . turn.sh
-# It starts tasuki only where its notes on the thread (session/thread_memory.py) do not answer.
-# Always ends with 0.
+# It starts tasuki only where its notes (session/thread_memory.py) do not answer. Always ends with 0.
 exec 2>/dev/null
 umask 077
 K=$1 H=$2 D=$3
@@ -40,8 +39,7 @@ else
   P=$(cat)
 fi
 set -- "$@" "$K"
-case $P in '{"session_id":"'*|'{"sessionId":"'*) ;; *) ask "$@" ;; esac
-case $P in *'"agent_id":'*) ask "$@" ;; esac
+case $P in *'"agent_id":'*) ask "$@" ;; '{"session_id":"'*|'{"sessionId":"'*) ;; *) ask "$@" ;; esac
 X=${P#*':"'} S=${X%%'"'*}
 case $S in ''|*[!A-Za-z0-9_-]*) ask "$@" ;; esac
 N=$D/suggested/$H-$S
@@ -57,10 +55,8 @@ if [ "$K" = status ]; then
   case $Y in *'{'*'}'*) Y=${Y%%'{'*}${Y#*'}'} ;; esac
   case $Y in *'{'*|*'}'*) ask "$@" ;; esac
   V=${Y#*'"context_window_size":'} V=${V%%[!0-9]*}
-  [ "$U" = null ] || count "$U" && count "$V" && [ "$V" -gt 0 ] || ask "$@"
-  [ "$U" = null ] || [ "$U" -le 1000 ] || ask "$@"
-  X=; read -r X < "$N/window"
-  [ "$X" = "$V" ] || printf '%s\n' "$V" > "$N/window"
+  [ "$U" = null ] || { count "$U" && [ "$U" -le 1000 ]; } && count "$V" && [ "$V" -gt 0 ] || ask "$@"
+  X= && read -r X < "$N/window"; [ "$X" = "$V" ] || printf '%s\n' "$V" > "$N/window"
   # The most that is used: of a thread without a figure, what a session begins with. A figure counts
   # for what the thread held at the figure before it: by now it may hold more than was counted.
   [ ! -e "$N/most" ] || read -r M W Z O < "$N/most"

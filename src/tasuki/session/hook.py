@@ -27,7 +27,7 @@ from tasuki.session.hook_drafts import (
     suggest_at_turn_end,
     wait_for_thread,
 )
-from tasuki.session.thread_memory import ThreadMemory
+from tasuki.session.thread_memory import START_PERCENT, ThreadMemory
 from tasuki.session.turn_end import do_work, start_work
 
 MOST_PAYLOAD_BYTES = 64 << 20
@@ -183,7 +183,8 @@ def build_status_line(name: str, payload: bytes) -> str:
     settings = config.load_settings(Path(find_folder(call)))
     memory.note_settings(call.cwd, settings, integration)
     if call.used is None:
-        memory.note_start(call.window or 0)
+        if not (memory.folder / "most").exists():
+            memory.note_most(START_PERCENT, call.window or 0, 0)
         return ""
     threshold = settings.suggest_at
     advice = f" · {integration.command}" if threshold and call.used >= threshold else ""

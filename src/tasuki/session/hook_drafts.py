@@ -156,9 +156,7 @@ def suggest_at_turn_end(
     settings = loaded.settings
     memory = ThreadMemory(harness.name, call.thread_id or call.path)
     memory.note_settings(call.cwd, settings, integration)
-    thresholds = [
-        threshold for threshold in (settings.suggest_at, settings.auto_handoff_at) if threshold
-    ]
+    thresholds = [at for at in (settings.suggest_at, settings.auto_handoff_at) if at]
     if not thresholds or not call.path:
         return ""
     used = measure_context_use(harness, call, memory)

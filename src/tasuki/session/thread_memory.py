@@ -21,9 +21,9 @@ from tasuki.session.turn_end import has_work
 KEPT_SECONDS = 60 * 86400
 """How long suggestions for a thread are remembered."""
 UNSEEN_SECONDS = 2.0
-"""A file that changed so shortly before it was read may change again within one tick of its time."""
+"""A file that changed so shortly before may change again within one tick of its time."""
 START_PERCENT = 40
-"""The most of a context that a session begins with, as the script has it: instructions and tools."""
+"""The most of a context that a session begins with, as the script has it."""
 VARIABLES = (
     "HOME", "XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CLAUDE_PLUGIN_ROOT", "TASUKI_CONFIG",
     "TASUKI_SUGGEST_AT", "TASUKI_AUTO_HANDOFF_AT", "TASUKI_KEEP_THREADS",
@@ -32,11 +32,7 @@ VARIABLES = (
 
 
 class ThreadMemory:
-    """The notes on a thread. Two processes at once are safe.
-
-    `suggested-N`, `automatic`, `problem`: was told, or done. `window`: tokens, as the status line
-    has them. `settings`: see `note_settings`. `most`: see `note_most`.
-    """
+    """The notes on a thread. Two processes at once are safe."""
 
     def __init__(self, harness: str, thread: str) -> None:
         key = f"{harness}-{thread}"
@@ -71,23 +67,15 @@ class ThreadMemory:
     def note_most(self, used: float, window: int, size: int) -> None:
         """Note that the thread, when its file had so many bytes, filled at most so many percent.
 
-        The file holds: percent, tokens of the window, bytes now, and the bytes that the percentage
-        counts for, which the status line leaves smaller.
+        The note: percent, tokens of the window, bytes, and the bytes that are surely counted.
         """
         self._write("most", f"{math.ceil(used)} {window} {size} {size}\n")
 
-    def note_start(self, window: int) -> None:
-        """Note the most that a session without a figure begins with, where nothing is noted yet."""
-        if not (self.folder / "most").exists():
-            self.note_most(START_PERCENT, window, 0)
-
     def note_settings(self, cwd: str, settings: Settings, integration: HarnessIntegration) -> None:
-        """Note what the settings say for a folder, and which files it depends on.
+        """Note what the settings say for a folder, and the environment and files it depends on.
 
-        Lines: the environment, the folder, the thresholds with the work after a turn and the
-        command; then each file, `+` where it exists and `-` where it does not; and `end`. It holds
-        as long as that is so, and none of them is newer than the note. Nothing is noted of a
-        folder that a payload would not show as it is.
+        It holds as long as each file exists (`+`) or not (`-`), and none is newer. Nothing is noted
+        of a folder whose name a payload would not hold as it is.
         """
         if json.dumps(cwd, ensure_ascii=False) != f'"{cwd}"' or not os.path.isdir(cwd):
             return
@@ -111,8 +99,7 @@ class ThreadMemory:
         with suppress(OSError):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             replace_file(path, os.fsencode(text), synced=False)
-            if age:
-                os.utime(path, (time.time() - age,) * 2)
+            os.utime(path, (time.time() - age,) * 2)
             if is_new:
                 _forget_old(self.folder.parent)
 

@@ -18,8 +18,7 @@ def has_work(settings: Settings) -> bool:
 def do_work(name: str, path: str) -> None:
     """Do the work after a turn of a thread, which may be done more than once at the same time.
 
-    It runs in a process of its own, which outlives the harness; nothing is printed, and nobody
-    sees an error. Whatever should be ready for the next command belongs here, and in `has_work`.
+    Nothing is printed or raised. What shall be ready for the next command belongs here.
     """
     os.chdir("/")
     with suppress(OSError):
@@ -35,15 +34,11 @@ def start_work(name: str, path: str, settings: Settings) -> None:
     """Start a process that does the work after a turn, where there is any. Nothing is raised."""
     if not path or not has_work(settings):
         return
+    words, none = [sys.executable, "-P", "-m", __name__, name, path], subprocess.DEVNULL
     with suppress(OSError, ValueError):
         # Not in the folder of the thread, whose files are not to be imported.
         subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, name, path],
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            words, cwd="/", stdin=none, stdout=none, stderr=none, start_new_session=True
         )
 
 
