@@ -87,9 +87,10 @@ def test_more_than_the_usual_window_means_a_large_one(session: Session) -> None:
 
 @pytest.mark.parametrize("at", ["0", "95"])
 def test_off_means_off(session: Session, at: str) -> None:
-    """With 0, or a threshold that is not reached, nothing is printed and nothing kept."""
+    """With 0, or a threshold that is not reached, nothing is printed, and nothing counts as told."""
     assert session.uses(180_000).turn(TASUKI_SUGGEST_AT=at) == ""
-    assert not session.data.exists()
+    assert not list(session.data.glob("suggested/*/suggested-*"))
+    assert session.turn() != ""
 
 
 def test_two_at_once_say_it_once(session: Session) -> None:

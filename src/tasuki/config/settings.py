@@ -366,16 +366,26 @@ def _list_sources(
     yield SettingsSource("flag", {k: v for k, v in flags.items() if v is not None})
 
 
+def list_places(cwd: Path) -> list[Path]:
+    """List the files that settings of a folder may be in, whether they exist or not."""
+    own = find_user_file()
+    return [*([own] if own else []), *_list_places(cwd, PI_FILE), *_list_places(cwd, PROJECT_FILE)]
+
+
+def _list_places(cwd: Path, name: str) -> Iterator[Path]:
+    for folder in (cwd, *cwd.parents):
+        yield folder / name
+        if os.path.exists(folder / ".git"):
+            return
+
+
 def _find_nearest(cwd: Path, name: str, files: list[SettingsFile]) -> Path | None:
     """Find a file of this name here or in a parent folder, up to the repository's root."""
     own = find_user_file()
-    for folder in (cwd, *cwd.parents):
-        path = folder / name
+    for path in _list_places(cwd, name):
         if os.path.isfile(path) and path != own:
             files.append(SettingsFile(format_path(path), exists=True))
             return path
-        if os.path.exists(folder / ".git"):
-            break
     files.append(SettingsFile(format_path(cwd / name), exists=False))
     return None
 

@@ -49,7 +49,7 @@ class HookFile(Struct, frozen=True):
     ) -> list[Addition]:  # fmt: skip
         """List the hooks of every prompt and of a turn's end; `patterns` as in `build_prompt_hook`."""
         prompt = integration.build_prompt_hook(tasuki, self.harness, command, patterns)
-        turn = integration.build_quiet_call(tasuki, "hook", self.harness)
+        turn = integration.build_turn_call(tasuki, "hook", self.harness)
         return [
             self.build_hook(events[0], prompt, integration.PROMPT_SECONDS,
                             f"a hook that intercepts {command} before it reaches the model"),

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from tasuki.files import expand_user, read_regular_file
+from tasuki.files import expand_user, get_data_folder, read_regular_file
 
 WRITTEN_BY = "tasuki install"
 """Mark in every file that tasuki writes, by which it is recognized."""
@@ -24,6 +24,7 @@ INSTALLED = {TOOLS_MARK: "1"}
 Without it, the entry could not be distinguished from one that the user wrote.
 """
 
+TURN_SCRIPT = Path(__file__).with_name("turn.sh")
 FOLDERS = ("TASUKI_DATA", "TASUKI_CONFIG", "XDG_DATA_HOME", "XDG_CONFIG_HOME")
 """Variables that name the folders of tasuki's data and settings."""
 
@@ -275,9 +276,16 @@ def build_prompt_hook(
     return f": {HOOK_MARK}; p=$(cat); case $p in {looks}) {call} || {otherwise};; esac"
 
 
-def build_quiet_call(tasuki: tuple[str, ...], *arguments: str) -> str:
-    """Build the shell command of a hook or a status line; silent once tasuki is gone."""
-    return f": {HOOK_MARK}; {shlex.join((*tasuki, *arguments))} 2>/dev/null || :"
+def build_turn_call(tasuki: tuple[str, ...], command: str, harness: str) -> str:
+    """Build the shell command of a turn's end (`hook`) or a status line (`status`).
+
+    It starts tasuki only where the shell cannot answer; it is silent once tasuki is gone.
+    """
+    script = shlex.quote(str(TURN_SCRIPT))
+    # A path that ends with `/tasuki` would be taken for a program of tasuki's.
+    words = shlex.join((command, harness, f"{get_data_folder()}/", *tasuki))
+    call = f"{shlex.join((*tasuki, command, harness))} 2>/dev/null || :"
+    return f": {HOOK_MARK}; if [ -r {script} ]; then set -- {words}; . {script}; else {call}; fi"
 
 
 def build_compaction_hook(

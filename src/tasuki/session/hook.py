@@ -21,13 +21,14 @@ from tasuki.harness import registry as harnesses
 from tasuki.harness.integration import COMPACTION_KINDS, HookAnswer, HookCall
 from tasuki.harness.protocol import Harness
 from tasuki.session.hook_drafts import (
-    ThreadMemory,
     create_draft,
     find_folder,
     open_window,
     suggest_at_turn_end,
     wait_for_thread,
 )
+from tasuki.session.thread_memory import START_PERCENT, ThreadMemory
+from tasuki.session.turn_end import do_work, start_work
 
 MOST_PAYLOAD_BYTES = 64 << 20
 OUTSIDE_FLAG = "--no-fleet"
@@ -54,18 +55,18 @@ def answer_hook(
         return ""
     call = drop_impossible_paths(call)
     try:
+        loaded = config.load_with_sources(Path(find_folder(call)))
         if call.kind in COMPACTION_KINDS:
             from tasuki.compaction.hook import answer_compaction
 
-            loaded = config.load_with_sources(Path(find_folder(call)))
             answer = answer_compaction(harness, call, loaded)
         elif call.kind == "handoff":
-            answer = _hand_off(harness, call, hand_off_in_fleet)
+            answer = _hand_off(harness, call, loaded, hand_off_in_fleet)
         else:
             try:
-                answer = HookAnswer(suggest_at_turn_end(harness, call, integration))
+                answer = HookAnswer(suggest_at_turn_end(harness, call, integration, loaded))
             finally:
-                _keep_thread(harness, call)
+                start_work(name, call.path, loaded.settings)
     except TasukiError as error:
         answer = HookAnswer(f"{error}", blocked=True)
     # A hook is a boundary: the agent goes on, and the user sees the error.
@@ -82,13 +83,12 @@ def answer_hook(
     return integration.format_answer(call, answer)
 
 
-def _keep_thread(harness: Harness, call: HookCall) -> None:
-    """Have a copy of the thread made, where the user wants one; what goes wrong is only noted."""
-    settings = config.load_settings(Path(find_folder(call)))
-    if settings.keep_threads == "all":
-        from tasuki.threads.kept.policy import keep_at_turn_end
-
-        keep_at_turn_end(harness, call.path, settings)
+def work_after_turn(name: str, payload: bytes) -> None:
+    """Do the work after a turn, for the standard input of its hook, in this process."""
+    integration = harnesses.get_integration(harnesses.get_harness(name))
+    call = integration.parse_hook_call(decode_payload(payload)) if integration else None
+    if call is not None and call.kind == "turn":
+        do_work(name, drop_impossible_paths(call).path)
 
 
 def _report_once(harness: Harness, call: HookCall, problem: str) -> str:
@@ -115,12 +115,13 @@ def drop_impossible_paths(call: HookCall) -> HookCall:
 # -- the command -----------------------------------------------------------------------
 
 
-def _hand_off(harness: Harness, call: HookCall, hand_off_in_fleet: HandOffInFleet) -> HookAnswer:
+def _hand_off(
+    harness: Harness, call: HookCall, loaded: LoadedSettings, hand_off_in_fleet: HandOffInFleet
+) -> HookAnswer:
     """Begin the handoff that the user asked for; return what they read."""
     from tasuki.draft.goal import check_goal
 
     cwd = find_folder(call)
-    loaded = config.load_with_sources(Path(cwd))
     # Half a surrogate pair is no character.
     goal = call.text.encode("utf-8", "replace").decode()
     is_outside = goal.startswith(f"{OUTSIDE_FLAG} ")
@@ -176,10 +177,15 @@ def build_status_line(name: str, payload: bytes) -> str:
     if integration is None or call is None or call.kind != "status":
         return ""
     call = drop_impossible_paths(call)
+    memory = ThreadMemory(name, call.thread_id)
     if call.window:
-        ThreadMemory(name, call.thread_id).note_window(call.window)
+        memory.note_window(call.window)
+    settings = config.load_settings(Path(find_folder(call)))
+    memory.note_settings(call.cwd, settings, integration)
     if call.used is None:
+        if not (memory.folder / "most").exists():
+            memory.note_most(START_PERCENT, call.window or 0, 0)
         return ""
-    threshold = config.load_with_sources(Path(find_folder(call))).settings.suggest_at
+    threshold = settings.suggest_at
     advice = f" · {integration.command}" if threshold and call.used >= threshold else ""
     return f"context {call.used:.0f} %{advice}"

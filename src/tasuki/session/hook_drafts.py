@@ -3,7 +3,6 @@
 A draft is made from a thread that may still be written. A suggestion is made once for a thread.
 """
 
-import hashlib
 import json
 import os
 import time
@@ -12,15 +11,15 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tasuki.config import settings as config
 from tasuki.config.settings import LoadedSettings
 from tasuki.errors import NothingToHandOff, TasukiError
-from tasuki.files import get_data_folder, is_possible
+from tasuki.files import is_possible
 from tasuki.harness import registry as harnesses
 from tasuki.harness.integration import HarnessIntegration, HookCall
 from tasuki.harness.protocol import Harness, LaunchPlan, ThreadFile
 from tasuki.launch.processes import find_withheld_variables
 from tasuki.model import Thread
+from tasuki.session.thread_memory import ThreadMemory
 
 AUTHOR_SECONDS = 100
 """Time limit of an author in a hook, which has its own limit."""
@@ -28,7 +27,7 @@ WRITTEN_SECONDS = 2.0
 """How long to wait for a thread that is being written."""
 QUIET_SECONDS = 0.25
 """A thread is whole after this long without a write."""
-ANSWER_BYTES = 64 << 10
+ANSWER_BYTES = 1 << 20
 """Bytes from the end of a thread searched for its last answer, besides the answer's length."""
 WINDOW_SCRIPT = """\
 folder=$1; shift
@@ -140,76 +139,26 @@ USUAL_WINDOW = 200_000
 """Tokens of a context whose size is unknown."""
 LARGE_WINDOW = 1_000_000
 """Tokens of the context of a thread that holds more than the usual one."""
-KEPT_SECONDS = 60 * 86400
-"""How long suggestions for a thread are remembered."""
 FRESH_TURNS = 5
 """Turns of the user before a thread from a handoff is handed off automatically."""
-
-
-class ThreadMemory:
-    """The suggestions made for a thread, as files in tasuki's data folder.
-
-    Two processes at once are safe.
-    """
-
-    def __init__(self, harness: str, thread: str) -> None:
-        key = hashlib.sha256(f"{harness}:{thread}".encode()).hexdigest()[:24]
-        self.folder = get_data_folder() / "suggested" / key
-
-    def is_first(self, name: str) -> bool:
-        """Whether this is the first time for a suggestion; later calls return False."""
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(self.folder / name, os.O_CREAT | os.O_EXCL, 0o600))
-        except FileExistsError:
-            return False
-        except OSError:
-            return False  # repeating it at every turn would be worse than leaving it out
-        _forget_old(self.folder.parent)
-        return True
-
-    def read_window(self) -> int:
-        """Read the size of the context that a status line reported, 0 if none did."""
-        try:
-            return int((self.folder / "window").read_text())
-        except (OSError, ValueError):
-            return 0
-
-    def note_window(self, tokens: int) -> None:
-        """Remember the size of the context."""
-        if tokens > 0 and tokens != self.read_window():
-            with suppress(OSError):
-                self.folder.mkdir(parents=True, exist_ok=True)
-                (self.folder / "window").write_text(str(tokens))
-
-
-def _forget_old(folder: Path) -> None:
-    """Remove the suggestions for threads of long ago."""
-    oldest = time.time() - KEPT_SECONDS
-    with suppress(OSError):
-        for entry in list(os.scandir(folder)):
-            if entry.stat().st_mtime < oldest:
-                for file in os.scandir(entry.path):
-                    os.unlink(file.path)
-                os.rmdir(entry.path)
 
 
 # -- the end of a turn -----------------------------------------------------------------
 
 
-def suggest_at_turn_end(harness: Harness, call: HookCall, integration: HarnessIntegration) -> str:
+def suggest_at_turn_end(
+    harness: Harness, call: HookCall, integration: HarnessIntegration, loaded: LoadedSettings
+) -> str:
     """Return the message for the user at the end of a turn; empty for none.
 
     Raises the errors of a draft, where one is made.
     """
-    loaded = config.load_with_sources(Path(find_folder(call)))
     settings = loaded.settings
-    thresholds = [
-        threshold for threshold in (settings.suggest_at, settings.auto_handoff_at) if threshold
-    ]
+    memory = ThreadMemory(harness.name, call.thread_id or call.path)
+    memory.note_settings(call.cwd, settings, integration)
+    thresholds = [at for at in (settings.suggest_at, settings.auto_handoff_at) if at]
     if not thresholds or not call.path:
         return ""
-    memory = ThreadMemory(harness.name, call.thread_id or call.path)
     used = measure_context_use(harness, call, memory)
     if used is None or used < min(thresholds):
         return ""
@@ -247,6 +196,8 @@ def measure_context_use(harness: Harness, call: HookCall, memory: ThreadMemory) 
     tokens = head.context_tokens
     guessed_window = USUAL_WINDOW if tokens <= USUAL_WINDOW else LARGE_WINDOW
     window = head.context_window or call.window or memory.read_window() or guessed_window
+    if _contains_answer(thread_file, call.text):
+        memory.note_most(100 * tokens / window, window, stat.st_size)
     return 100 * tokens / window
 
 

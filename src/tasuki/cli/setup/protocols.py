@@ -1,6 +1,7 @@
 """The commands that speak with agents, editors and harnesses: chat, acp, mcp, hook, status."""
 
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -116,17 +117,25 @@ def mcp() -> None:
 
 @click.command()
 @click.argument("harness", shell_complete=complete_program)
-def hook(harness: str) -> None:
+@click.option("--later", is_flag=True, hidden=True)
+def hook(harness: str, later: bool) -> None:
     """Answer a hook of a harness: its payload on standard input, what it prints on standard output.
 
     Harnesses call this; `tasuki install HARNESS` puts it into their hooks.
     """
-    from tasuki.cli.fleet.client import hand_off_caller
-    from tasuki.session.hook import MOST_PAYLOAD_BYTES, answer_hook
+    from tasuki.session.hook import MOST_PAYLOAD_BYTES, answer_hook, work_after_turn
 
-    output = answer_hook(harness, sys.stdin.buffer.read(MOST_PAYLOAD_BYTES), hand_off_caller)
-    if output:
+    payload = sys.stdin.buffer.read(MOST_PAYLOAD_BYTES)
+    if later:  # The turn's end was answered by the shell.
+        work_after_turn(harness, payload)
+    elif output := answer_hook(harness, payload, _hand_off_in_fleet):
         click.echo(output, color=True)
+
+
+def _hand_off_in_fleet(goal: str, sessions: Sequence[str]) -> str:
+    from tasuki.cli.fleet.client import hand_off_caller  # needed by few hooks, and slow to load
+
+    return hand_off_caller(goal, sessions)
 
 
 @click.command()

@@ -118,7 +118,7 @@ class ClaudeIntegration(integration.HarnessIntegration):
 
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
         home = get_home()
-        call = integration.build_quiet_call(tasuki, "status", "claude")
+        call = integration.build_turn_call(tasuki, "status", "claude")
         status = {"type": "command", "command": call}
         server = {"type": "stdio", **integration.build_tools_server(tasuki)}
         name = self.command.removesuffix(" GOAL").removeprefix("/")

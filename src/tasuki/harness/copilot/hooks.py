@@ -88,7 +88,7 @@ class CopilotIntegration(integration.HarnessIntegration):
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
         skill, marks = self.own_commands[0], ("*'<tasuki-handoff-goal>'*",)
         prompt = integration.build_prompt_hook(tasuki, "copilot", "/handoff", marks, tells=False)
-        turn = integration.build_quiet_call(tasuki, "hook", "copilot")
+        turn = integration.build_turn_call(tasuki, "hook", "copilot")
         hooks = {
             "userPromptSubmitted": (prompt, integration.PROMPT_SECONDS),
             "agentStop": (turn, integration.TURN_SECONDS),

@@ -2,8 +2,6 @@
 
 import os
 import shlex
-import subprocess
-import sys
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -108,27 +106,6 @@ def _try_keeping(harness: Harness, path: Path, settings: Settings) -> str:
 
 
 # -- at the end of a turn --------------------------------------------------------------
-
-
-def keep_at_turn_end(harness: Harness, path: str, settings: Settings) -> None:
-    """Start a process of its own that copies a thread, where the settings say so.
-
-    It outlives the hook, which goes on at once. Nothing is raised.
-    """
-    if settings.keep_threads != "all" or not path:
-        return
-    try:
-        # Not in the folder of the thread, whose files are not to be imported.
-        subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, harness.name, path],
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
-        _note_failure(Path(path), f"No process could be started: {error}.")
 
 
 def run_in_background(name: str, path: str) -> None:
@@ -238,7 +215,3 @@ def describe_clean_up(harness: Harness, settings: Settings) -> str:
         return f"{sentence} tasuki keeps no copies; the setting keep_threads changes that."
     kept = "of all threads" if settings.keep_threads == "all" else "of those handed off"
     return f"{sentence} Copies {kept} are kept."
-
-
-if __name__ == "__main__":
-    run_in_background(*sys.argv[1:3])
