@@ -394,13 +394,14 @@ def test_a_program_without_a_status_line_is_measured_when_it_grew(
 
 @pytest.mark.parametrize("is_far", [True, False])
 def test_a_copy_is_made_behind_the_turn(session: Session, is_far: bool) -> None:
-    """In a process of its own, whether the shell answers or tasuki; nobody waits for it."""
+    """In a process of its own, whether the shell answers or tasuki; nobody waits for it, nor for the cache."""
     session.config.write_text('keep_threads = "all"\n')
     front = Front(session.uses(170_000)).settled()
     front.status(20 if is_far else 85)
     assert bool(front.turn()) is not is_far
 
     assert retry_until(lambda: list(session.data.glob(f"threads/*{SUFFIX}")), 20)
+    assert retry_until(lambda: list(session.data.glob("cache/*.thread")), 20)
 
 
 # -- the installation ------------------------------------------------------------------

@@ -24,10 +24,19 @@ def do_work(name: str, path: str) -> None:
     with suppress(OSError):
         os.setsid()
     with suppress(TasukiError):
-        if path and load_settings(Path("/")).keep_threads == "all":
+        settings = load_settings(Path("/"))
+        if path and has_work(settings):
             from tasuki.threads.kept.policy import run_in_background
 
             run_in_background(name, path)
+        if path and has_work(settings) and settings.cache:
+            from tasuki.draft.facts.derive import read_facts, still_hold
+            from tasuki.harness.reading.cache import CachedThread
+            from tasuki.harness.registry import get_harness
+
+            cached = CachedThread(get_harness(name), Path(path))
+            cached.derive("facts", read_facts, still_hold)
+            cached.save()
 
 
 def start_work(name: str, path: str, settings: Settings) -> None:
