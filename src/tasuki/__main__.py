@@ -17,6 +17,14 @@ IS_USUAL = getsignal(SIGINT) is default_int_handler  # It is ignored after nohup
 if IS_USUAL:
     signal(SIGINT, SIG_DFL)
 
+import sys  # noqa: E402
+
+# msgspec prefers it to `typing`, which does as well here and is loaded anyway.
+sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+import msgspec  # noqa: E402, F401
+
+del sys.modules["typing_extensions"]
+
 from tasuki.cli.main import main as run_command_line  # noqa: E402
 
 

@@ -73,7 +73,7 @@ for hard in HARD:
 for hard in HARD:
     excerpts.weigh_telling_words(hard), excerpts.weigh_cue(hard), excerpts.measure_block(hard)
     cut = blocks.split_blocks(hard, 1)[:4_000]
-    picker = excerpts.ExcerptPicker(cut, [hard])
+    picker = excerpts.ExcerptPicker(cut, excerpts.weigh_words(cut, [hard]))
     picker.note_text(hard)
     picked, _ = picker.pick_blocks(range(len(cut)), 6_000, lambda block: 1.0)
     list(excerpts.quote_blocks(cut, picked))

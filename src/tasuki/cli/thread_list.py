@@ -49,7 +49,9 @@ MOST_CHILDREN = 3
 )
 @click.option("--kept", is_flag=True, help="All copies that are kept, of all folders.")
 @click.option(
-    "--forget", metavar="ID", help="Delete the kept copy of this thread, or of all; nothing else."
+    "--forget",
+    metavar="ID",
+    help="Delete the kept copy of this thread, and what was read of it, or of all; nothing else.",
 )
 @JSON_OPTION
 def threads(
@@ -313,16 +315,31 @@ def _describe(copy: "KeptCopy") -> dict[str, Any]:
 
 
 def forget_copies(name: str, *, as_json: bool) -> int:
-    """Delete the copy of one thread, or of all, and say which."""
+    """Delete the copy of one thread, or of all, with what was read of it, and say which."""
+    from tasuki.errors import StoreFailed, ThreadNotFound
+    from tasuki.files import explain_error
+    from tasuki.harness.reading.cache import forget_readings, get_cache_folder
     from tasuki.threads.kept.store import KeptStore
 
-    with collect_unreadable():
-        forgotten = KeptStore().forget(name)
-    if len(forgotten) == 1 and (record := forgotten[0].record):
+    try:
+        readings = forget_readings(name)
+    except OSError as error:
+        where, why = get_cache_folder(), explain_error(error)
+        raise StoreFailed(f"{where} cannot be changed: {why}.") from error
+    forgotten = []
+    try:
+        with collect_unreadable():
+            forgotten = KeptStore().forget(name)
+    except ThreadNotFound:
+        if not readings:
+            raise
+    if not forgotten:
+        what = f"What was read of {format_plural(len(readings), 'thread')} is"
+    elif len(forgotten) == 1 and (record := forgotten[0].record):
         what = f"The kept copy of {make_visible(record.path)} is"
     else:
         what = format_plural(len(forgotten), "copy is", "copies are")
-    document = {"forgotten": [str(copy.file) for copy in forgotten]}
+    document = {"forgotten": [*(str(copy.file) for copy in forgotten), *map(str, readings)]}
     print_result(as_json, document, f"{what} deleted. No other file was touched.")
     return 0
 

@@ -95,6 +95,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
     0 means for ever.
     """
+    cache: bool = True
+    """Whether what was read of a thread is kept for the next command."""
     keep_threads: Literal["off", "handed-off", "all"] = "off"
     """Of which threads a copy is kept, for when their harness deletes them."""
     keep_threads_days: int = 90

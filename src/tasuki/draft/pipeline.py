@@ -19,12 +19,12 @@ from tasuki.draft import assemble
 from tasuki.draft.authors import fallback
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.facts import git
-from tasuki.draft.facts.derive import DerivedFacts, derive_facts
+from tasuki.draft.facts.derive import DerivedFacts, derive_facts, read_facts
 from tasuki.draft.facts.earlier_handoffs import quote_before_plan
 from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.errors import NothingToHandOff, TasukiError
-from tasuki.harness.optional import read_for_draft
 from tasuki.harness.protocol import Harness
+from tasuki.harness.reading.cache import CachedThread
 from tasuki.model import Draft, Facts, Goal, Handoff, Revision, Thread
 
 ANALYZING = "Analyzing conversation..."
@@ -51,13 +51,13 @@ class AnalyzedThread:
 
     def __init__(
         self,
-        thread: Thread,
+        cached: CachedThread,
         derived: DerivedFacts,
         revision: Revision,
         base: Draft,
         task: AuthorTask,
     ) -> None:
-        self.thread = thread
+        self.cached, self.thread = cached, cached.thread
         self.derived = derived
         self.revision = revision
         self.base = base
@@ -107,6 +107,7 @@ def make_handoff(
         created=datetime.now(UTC).isoformat(timespec="milliseconds"),
         snapshot={} if replay else analyzed.take_snapshot(draft),
     )
+    analyzed.cached.save()
     return HandoffResult(handoff, context, analyzed.thread, analyzed.derived.facts, messages)
 
 
@@ -131,7 +132,8 @@ def analyze_thread(
 ) -> AnalyzedThread:
     """Read a thread file and derive its facts. Raises NothingToHandOff if it holds no conversation."""
     report(ANALYZING)
-    thread = read_for_draft(harness, path)
+    cached = CachedThread(harness, path, is_kept=settings.cache)
+    thread = cached.thread
     if sum(e.kind in ("user", "assistant", "tool") for e in thread.entries) < 2:
         raise NothingToHandOff(
             f"Nothing to hand off (no messages yet) in {path}. Earlier threads: tasuki threads"
@@ -139,7 +141,7 @@ def analyze_thread(
     revision = Revision() if replay else git.GitProbe(thread.cwd).read_revision()
 
     report(EXTRACTING)
-    derived = derive_facts(thread, revision, goal.text)
+    derived = derive_facts(thread, revision, goal.text, cached.derive("facts", read_facts))
     if (before := _read_planning(harness, thread)) is not None:
         previous = (*derived.facts.previous, *quote_before_plan(thread, before))
         derived = replace(derived, facts=replace(derived.facts, previous=previous))
@@ -152,7 +154,7 @@ def analyze_thread(
         skill=derived.facts.skill,
     )
     return AnalyzedThread(
-        thread,
+        cached,
         derived,
         revision,
         base,

@@ -1,7 +1,7 @@
 """Regular expressions, compiled once for an installation and not at each start.
 
 Python keeps compiled modules in `__pycache__`, but no compiled patterns: some four hundred of
-them would cost a command 60 ms at each start. So they lie in a file there, under the rules of
+them would cost a command 60 ms at each start. So they lie in a file a package there, under the rules of
 Python's own: only who can change the code can change it, `PYTHONDONTWRITEBYTECODE` writes none, and
 where it cannot be read or written, or another Python wrote it, patterns are compiled as usual.
 
@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 AnyText = TypeVar("AnyText", str, bytes)
 
 STORE = "store"
-"""The module in the place of whose compiled file the patterns are kept."""
-_MOST = 4_000
+"""Begins the names of the modules in the place of whose compiled files the patterns are kept."""
+_MOST = 1_000
 """Patterns in the file from which on it is begun anew: those of earlier versions are in it."""
 
 
@@ -109,10 +109,11 @@ def _compile_parts(pattern: str | bytes, flags: int, compiled: re.Pattern[Any]) 
         return None
 
 
-def _find_path() -> str:
+def _find_path(package: str) -> str:
     cached = __spec__.cached if __spec__ is not None else None
     folder, name = os.path.split(cached or "")
-    return os.path.join(folder, name.replace("__init__", STORE, 1)) if folder and _PYTHON else ""
+    file = name.replace("__init__", f"{STORE}-{package}", 1)
+    return os.path.join(folder, file) if folder and _PYTHON else ""
 
 
 try:
@@ -130,6 +131,15 @@ try:
 except (ImportError, AttributeError):
     _PYTHON = ()
 
-_CACHE = PatternCache(_find_path(), is_written=not sys.dont_write_bytecode)
-atexit.register(_CACHE.save)
-compile_pattern = _CACHE.compile
+_CACHES: dict[str, PatternCache] = {}
+"""The patterns of each package: a command loads those of the packages that it uses."""
+
+
+def compile_pattern(pattern: AnyText, flags: int = 0) -> re.Pattern[AnyText]:
+    """Return the compiled pattern of a module, as `re.compile` does."""
+    package = str(sys._getframe(1).f_globals.get("__package__"))
+    if (cache := _CACHES.get(package)) is None:
+        cache = PatternCache(_find_path(package), is_written=not sys.dont_write_bytecode)
+        _CACHES[package] = cache
+        atexit.register(cache.save)
+    return cache.compile(pattern, flags)

@@ -299,15 +299,21 @@ class AuthorTask:
         self.goal = goal
         self.limits = limits
         self.relevance = Relevance(thread, derived, goal.text)
-        redactor = QuoteRedactor(thread)
-        self.clean: Callable[[str], str] = lambda text: redactor.redact_cited(
-            remove_invisible(text)
-        )
-        """Removes secrets and invisible characters from what leaves this machine."""
+
+    def clean(self, text: str) -> str:
+        """Return what leaves this machine without secrets and invisible characters."""
+        return self._redactor.redact_cited(remove_invisible(text))
+
+    @cached_property
+    def _redactor(self) -> QuoteRedactor:
+        return QuoteRedactor(self.thread)
 
     @cached_property
     def open_statements(self) -> list[Statement]:
         """What was said, not taken back later, and not done at once."""
+        return self.derived.remember("open", self._find_open)
+
+    def _find_open(self) -> list[Statement]:
         statements = self.derived.statements
         gone, done = find_superseded(statements), find_done_at_once(statements, self.thread.entries)
         return [s for i, s in enumerate(statements) if i not in gone and s not in done]

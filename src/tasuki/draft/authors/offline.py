@@ -31,10 +31,12 @@ from tasuki.draft.rank.blocks import MessageBlock, split_blocks
 from tasuki.draft.rank.excerpts import (
     MESSAGE_COST,
     ExcerptPicker,
+    WordWeights,
     extract_message,
     measure_block,
     quote_blocks,
     weigh_cue,
+    weigh_words,
 )
 from tasuki.draft.rank.goal_object import find_goal_object
 from tasuki.draft.rank.history import MAX_LEFT_OUT, list_last_steps, quote_rulings
@@ -80,8 +82,8 @@ RULE_LENGTH = 400
 """Characters that cost a line of a guide one point of its worth."""
 ENOUGH_ROOM = 0.8
 """Share of its room under which no earlier message is quoted."""
-EXCERPT_CHARACTERS = 150_000
-"""Characters of the agent's newest messages for excerpts; a harness's summaries are extra."""
+EXCERPT_CHARACTERS, MOST_SUMMARIES = 150_000, 2
+"""Characters of the agent's newest messages for excerpts, and the newest summaries of the harness, which are extra."""
 STOPPED_REACH = 40
 """Entries back within which an earlier message still shows where the thread stopped."""
 MAX_MID_TURN = 3
@@ -165,11 +167,12 @@ class DraftComposer:
         }
         """Messages that ended a turn, with the user's next one, which says that it is not so."""
         self._aborted = find_said_after_abort(self.thread.entries, self.concluding)
-        self._kinds: dict[int, str] = {}
+        self.blocks = task.derived.remember("blocks", self._collect_blocks)
+        quoted = {block.ref for block in self.blocks}
+        self._kinds = {e.ref: e.kind for e in self.thread.entries if e.ref in quoted}
         """Whose words each message is that blocks were cut from."""
-        self.blocks = self._collect_blocks()
-        own_words = [self._find_own_words(t.prompt) for t in self.turns if t.prompt]
-        self.picker = ExcerptPicker(self.blocks, own_words)
+        weights = task.derived.remember("words", self._weigh_words)
+        self.picker = ExcerptPicker(self.blocks, weights)
         self.picker.note_text(task.goal.text)
         self._blocks_by_ref: dict[int, list[int]] = {}
         for index, block in enumerate(self.blocks):
@@ -180,14 +183,20 @@ class DraftComposer:
         """Return what the user wrote in a message, without the middle of long pastes."""
         return self.task.derived.own_words.get(prompt.ref) or extract_user_words(prompt)
 
+    def _weigh_words(self) -> WordWeights:
+        own_words = (self._find_own_words(t.prompt) for t in self.turns if t.prompt)
+        return weigh_words(self.blocks, own_words)
+
     def _collect_blocks(self) -> list[MessageBlock]:
         newest: list[list[MessageBlock]] = []
-        left = EXCERPT_CHARACTERS
+        left, summaries = EXCERPT_CHARACTERS, MOST_SUMMARIES
         last = next((e.ref for e in reversed(self.thread.entries) if e.kind == "assistant"), 0)
         for entry in reversed(self.thread.entries):
-            if (text := extract_message(entry)) and (left > 0 or entry.kind == "compaction"):
+            is_summary = entry.kind == "compaction"
+            is_read = summaries > 0 if is_summary else left > 0
+            if is_read and (text := extract_message(entry)):
                 left -= len(text)
-                self._kinds[entry.ref] = entry.kind
+                summaries -= is_summary
                 if entry.kind == "assistant" and entry.ref != last:
                     talk = [language_cues.is_offer] * (entry.ref < self.last_asked)
                     talk += [language_cues.is_announcement] * (entry.ref not in self.concluding)
@@ -306,7 +315,8 @@ class DraftComposer:
 
     def _asked(self, room: int) -> list[Item]:
         task = self.task
-        rules = list_rules(self.thread, task.derived.statements)
+        stated = task.derived.statements
+        rules = task.derived.remember("rules", lambda: list_rules(self.thread, stated))
         left = room - self.reserved
         items, rest = quote_rulings(self.turns, task.open_statements, task.relevance, left, rules)
         quoted = {item.refs[0]: item.text for item in items if item.refs}
@@ -338,7 +348,10 @@ class DraftComposer:
             near = self.task.relevance.measure_overlap(f"{line.heading} {line.text}")
             return line.weight * (1 + near) - len(line.text) / RULE_LENGTH
 
-        lines = guides.list_binding_lines(self.thread, max(guides.MAX_LINE, room // 8))
+        longest = max(guides.MAX_LINE, room // 8)
+        lines = self.task.derived.remember(
+            f"guides {longest}", lambda: guides.list_binding_lines(self.thread, longest)
+        )
         chosen: dict[str, list[guides.BindingLine]] = {}
         for line in sorted(lines, key=score_line, reverse=True):
             cost = measure_text(line.shown) + 3

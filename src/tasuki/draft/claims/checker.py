@@ -259,8 +259,8 @@ class DraftChecker:
         if head in known:
             return True
         if not self._has_author:
-            is_there = self._is_in_thread(head, item.refs)
-            return is_there or any(c.startswith(head) for c in known)
+            is_run = any(c.startswith(head) for c in known)
+            return is_run or self._is_in_thread(head, item.refs)
         cut = item.command.endswith(" …")  # What a text merely mentions was not run.
         return any(
             contains_command(c, head, is_cut=cut) or matches_shortened(head, c) for c in known

@@ -1,7 +1,8 @@
 """Facts: what can be derived from a thread without a model, in its own characters, with refs."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,6 +29,8 @@ from tasuki.draft.text.split import (
 from tasuki.model import Entry, Facts, Lesson, Quote, Revision, Thread
 from tasuki.paths import is_outside
 
+T = TypeVar("T")
+
 _MAX_LESSONS = 12
 NEAR_FAILURE = 6
 """Entries after a failure in which a sentence may explain it without naming anything of it."""
@@ -51,31 +54,69 @@ class DerivedFacts(Struct, frozen=True):
     runs: tuple[CommandRun, ...] = ()
     parent: str = ""
     """Id of the handoff that the thread began with, empty if it began with none."""
+    memo: dict[str, Any] = {}
+    """What the thread and these statements alone decide, by its name; it is kept with them."""
+
+    def remember(self, name: str, make: Callable[[], T]) -> T:
+        """Return what has this name in the memo; it is made once."""
+        if name not in self.memo:
+            self.memo[name] = make()
+        value: T = self.memo[name]
+        return value
 
 
-def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "") -> DerivedFacts:
+def derive_facts(
+    thread: Thread,
+    revision: Revision | None = None,
+    goal: str = "",
+    known: DerivedFacts | None = None,
+) -> DerivedFacts:
     """Derive all facts of a thread. `revision` is git's current state, if it was read.
 
-    The goal only widens what is read: old entries that name its identifiers.
+    The goal only widens what is read: old entries that name its identifiers. `known` is what
+    `read_facts` returned for this thread.
     """
+    known = known or read_facts(thread)
+    names = dict.fromkeys(find_identifiers(goal[:20_000]))
+    focus = [name for name in names if len(name) >= 5][:8]  # Long enough to mean something.
+    if statements.is_named_early(thread.entries, focus):
+        by_user = (one for one in known.statements if one.by_user)
+        by_agent = statements.extract_assistant_statements(thread.entries, focus)
+        known = replace(known, statements=(*by_user, *by_agent), memo={})
+    return replace(known, facts=_compare_with_git(thread, known.facts, revision or Revision()))
+
+
+def _compare_with_git(thread: Thread, facts: Facts, revision: Revision) -> Facts:
+    """Return the facts of a thread with what git knows now of its files and commits."""
+    repository = facts.repository
+    live = [c for c in repository.commits if not c.gone]
+    commits = tuple(Quote(text=f"{c.hash} {c.subject}", ref=c.ref) for c in live if c.hash)
+    if revision.repository:
+        repository = compare_commits(repository, revision)
+    edited = [f for f in facts.files if is_changed(f)]
+    left, unclear = find_uncommitted(thread, edited, repository, revision)
+    facts = replace(
+        facts,
+        uncommitted=left,
+        maybe_committed=unclear,
+        repository=repository,
+        revision=replace(revision, branch=repository.branch, head=thread.git_head, commits=commits),
+    )
+    return replace(facts, previous=tuple(q for q in facts.previous if still_holds(q.text, facts)))
+
+
+def read_facts(thread: Thread) -> DerivedFacts:
+    """Derive what the thread alone decides; what earlier handoffs told is not compared with it yet."""
     entries = thread.entries
     all_runs = commands.list_runs(entries, thread.cwd)
     join_looks(all_runs, thread)
     files, spoken_of = add_mentions(thread, build_file_facts(thread, all_runs), all_runs)
     own_words: dict[int, str] = {}
     left_out: list[LeftOut] = []
-    names = dict.fromkeys(find_identifiers(goal[:20_000]))
-    focus = [name for name in names if len(name) >= 5][:8]  # Long enough to mean something.
-    stated = [
+    stated = (
         *statements.extract_user_statements(entries, own_words, left_out),
-        *statements.extract_assistant_statements(entries, focus),
-    ]
-    revision = revision or Revision()
-    repository = read_repository(entries, thread.git_branch, thread.cwd)
-    live = [c for c in repository.commits if not c.gone]
-    if revision.repository:
-        repository = compare_commits(repository, revision)
-    commits = tuple(Quote(text=f"{c.hash} {c.subject}", ref=c.ref) for c in live if c.hash)
+        *statements.extract_assistant_statements(entries),
+    )
     lists = (
         (e.tool.todos, e.ref)
         for e in reversed(entries)
@@ -89,29 +130,24 @@ def derive_facts(thread: Thread, revision: Revision | None = None, goal: str = "
         q: set(extract_terms(q.text.partition(": ")[2])) for q in folded if is_open(q.text)
     }
     done = {q for q, about in pending.items() for s in subjects if has_most_terms(s.text, about)}
-    edited = [f for f in files if is_changed(f)]
+    edited = (f for f in files if is_changed(f))
     own = [f for f in edited if not (is_outside(f.path) or f.is_scrap)]
-    left, unclear = find_uncommitted(thread, edited, repository, revision)
     facts = Facts(
         files=files,
         spoken_of=spoken_of,
         commands=commands.build_command_facts(all_runs, entries),
         last_check=commands.find_last_checks(all_runs, entries),
         unverified=tuple(f.path for f in own if f.edits[-1] > last_green),
-        uncommitted=left,
-        maybe_committed=unclear,
         todos=todos,
         todos_ref=todos_ref,
         lessons=_find_lessons(entries, all_runs),
         running=tuple(b for b in thread.background if b.state == "running"),
         previous=tuple(q for q in folded if q not in done),
         subjects=subjects,
-        repository=repository,
-        revision=replace(revision, branch=repository.branch, head=thread.git_head, commits=commits),
+        repository=read_repository(entries, thread.git_branch, thread.cwd),
         skill=thread.last_skill,
     )
-    facts = replace(facts, previous=tuple(q for q in facts.previous if still_holds(q.text, facts)))
-    return DerivedFacts(facts, tuple(stated), own_words, tuple(left_out), tuple(all_runs), parent)
+    return DerivedFacts(facts, stated, own_words, tuple(left_out), tuple(all_runs), parent)
 
 
 def _find_lessons(entries: Sequence[Entry], all_runs: Sequence[CommandRun]) -> tuple[Lesson, ...]:

@@ -22,6 +22,10 @@ _READER = compile_pattern(
 _UNREADABLE = compile_pattern(
     r"(?i)no such file|does not exist|not found|(?:is|not) a directory|EISDIR|ENOENT|permission denied|cannot open"
 )
+_UNREADABLE_WORDS = (
+    "no such file", "does not exist", "not found", "a directory", "eisdir", "enoent",
+    "permission denied", "cannot open",
+)  # fmt: skip
 _HIDES_ERRORS = compile_pattern(r"2>\s*(?:/dev/null|&-|\$null|NUL\b)")
 _INSTEAD = compile_pattern(r"\|\|\s*(?:echo|printf)\s+[\"']?([^\"'\n;&|]+)")
 _SEVERAL = compile_pattern(r"\"[^\"]*\$[^\"]*\"|\S*[$*?{]\S*")
@@ -280,7 +284,7 @@ def _record_shell_run(table: FileTable, run: CommandRun) -> None:
             table.record_move(one.old, one.new, ref, is_tracked=one.is_tracked)
         else:
             table.record_removal(one.old, ref, is_tracked=one.is_tracked)
-    if run.went_wrong or not (run.navigation or "git " in command):
+    if not (run.navigation or "git " in command) or run.went_wrong:
         return
     cd = LEADING_CD.match(command)
     begun = expand_home(cd[1].strip("\"'"), table.cwd) if cd else "."
@@ -305,10 +309,18 @@ def _list_read(run: CommandRun) -> list[str]:
         return []
     if len(paths) > 1 and _HIDES_ERRORS.search(command) and ("||" in command or ";" in command):
         return []
-    if all(map(_UNREADABLE.search, said)):
-        return []
+    if not paths or not may_be_unreadable(output):
+        return paths
     failed = [line for line in said if _UNREADABLE.search(line)]
+    if len(failed) == len(said):
+        return []
     return [p for p in paths if not any(p in line and f"{p}:" in f"{line}:" for line in failed)]
+
+
+def may_be_unreadable(output: str) -> bool:
+    """Return whether an output holds words that say that a file cannot be read; faster than the pattern."""
+    low = output.lower()
+    return any(word in low for word in _UNREADABLE_WORDS)
 
 
 def _find_paths(pattern: re.Pattern[str], command: str) -> list[str]:

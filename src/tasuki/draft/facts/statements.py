@@ -315,6 +315,17 @@ def extract_assistant_statements(
     return result
 
 
+def is_named_early(entries: Sequence[Entry], names: Sequence[str]) -> bool:
+    """Return whether a message of the agent before its newest `MAX_CHARACTERS` contains a name."""
+    left = MAX_CHARACTERS
+    for entry in reversed(entries if names else ()):
+        if entry.kind == "assistant":
+            left -= len(entry.text)
+            if left < 0 and any(name in entry.text for name in names):
+                return True
+    return False
+
+
 def _extract_from_entry(entry: Entry) -> Iterable[Statement]:
     section = 0
     before = ""

@@ -9,6 +9,7 @@ changed since, is worth nothing.
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.rank.blocks import MessageBlock
@@ -16,6 +17,7 @@ from tasuki.draft.rank.excerpts import weigh_cue
 from tasuki.draft.text import language_cues
 from tasuki.draft.text.entries import ThreadTurn, find_concluding_refs
 from tasuki.draft.text.split import find_identifiers, split_sentences
+from tasuki.model import Entry
 from tasuki.patterns import compile_pattern
 
 WORTH_OF = {"assistant": 0.85, "tool": 0.8, "compaction": 1.0}
@@ -60,32 +62,56 @@ class BlockWorth:
     def __init__(
         self, task: AuthorTask, turns: Sequence[ThreadTurn], blocks: Sequence[MessageBlock]
     ) -> None:
-        self.relevance = task.relevance
+        self.relevance, self._thread = task.relevance, task.thread
+        self._known: dict[tuple[int, int], float] = task.derived.remember("worth", dict)
+        """The worth of each block whatever the goal, by its message and place."""
         self._prompt_refs = [t.prompt.ref for t in turns if t.prompt]
         self._sizes = Counter(b.ref for b in blocks)
         self._concluding = find_concluding_refs(turns)
         self._last_concluding = max(self._concluding, default=0)
         self._kinds = {e.ref: e.kind for e in task.thread.entries if e.ref in self._sizes}
-        self._last_values: dict[str, tuple[int, str]] = {}
+
+    @cached_property
+    def _newer(self) -> list[Entry]:
+        """The entries after the first block: only what is newer than a block speaks against it."""
+        first = min(self._sizes, default=0)
+        return [entry for entry in self._thread.entries if entry.ref > first]
+
+    @cached_property
+    def _last_values(self) -> dict[str, tuple[int, str]]:
         """The last value that a message or an edit gives to each name (`APP_ID=67`), with its entry."""
-        self._last_edits: dict[str, int] = {}
-        """The names in edited code, with the last edit of each."""
-        for entry in task.thread.entries:
+        found: dict[str, tuple[int, str]] = {}
+        for entry in self._newer:
             changes = entry.tool.changes if entry.tool else ()
             said = [entry.text] if entry.kind == "assistant" else [c.new for c in changes]
             for text in said:
                 for name, value in _VALUE.findall(text[:LONG_CHANGE]):
-                    self._last_values[name] = (entry.ref, value)
+                    found[name] = (entry.ref, value)
+        return found
+
+    @cached_property
+    def _last_edits(self) -> dict[str, int]:
+        """The names in edited code, with the last edit of each."""
+        found: dict[str, int] = {}
         left = EDITS_LOOKED_AT
-        for entry in reversed(task.thread.entries):
+        for entry in reversed(self._newer):
             for change in entry.tool.changes if entry.tool and entry.tool.status == "ok" else ():
                 text = f"{change.old[:LONG_CHANGE]}\n{change.new[:LONG_CHANGE]}"
                 left -= len(text)
                 for name in set(_NAME_IN_CODE.findall(text)) if left > 0 else ():
-                    self._last_edits.setdefault(name, entry.ref)
+                    found.setdefault(name, entry.ref)
+        return found
 
     def weigh(self, block: MessageBlock) -> float:
         """Return what a block is worth, around 1. `ExcerptPicker.pick_blocks` multiplies it by what is new in the block."""
+        place = (block.ref, block.place)
+        if (worth := self._known.get(place)) is None:
+            worth = self._known[place] = self._weigh_alone(block)
+        if not worth:
+            return 0.0
+        return worth * (1 + self.relevance.measure_overlap(f"{block.heading} {block.text}"))
+
+    def _weigh_alone(self, block: MessageBlock) -> float:
         kind, ends_turn = self._kinds[block.ref], block.ref in self._concluding
         if kind == "assistant" and (
             only_announces(block.text)
@@ -102,7 +128,7 @@ class BlockWorth:
         if self._sizes[block.ref] >= REPORT_BLOCKS:
             turns = len(self._prompt_refs) - bisect_right(self._prompt_refs, block.ref)
             worth *= max(REPORT_MIN_WORTH, 2 ** (-turns / REPORT_HALF_LIFE))
-        return worth * (1 + self.relevance.measure_overlap(f"{block.heading} {block.text}"))
+        return worth
 
     def _is_worked_off(self, block: MessageBlock) -> bool:
         """Return whether nearly all code that a finding names was edited after it."""

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
+from typing import NamedTuple
 
 from tasuki.draft.rank.blocks import MessageBlock
 from tasuki.draft.text import language_cues
@@ -111,6 +112,25 @@ def _find_stem(word: str) -> str:
     return word
 
 
+class WordWeights(NamedTuple):
+    """The telling words of each block with their weights, and how rare each word is."""
+
+    words: list[dict[str, float]]
+    rarity: dict[str, float]
+
+
+def weigh_words(blocks: Sequence[MessageBlock], others: Iterable[str] = ()) -> WordWeights:
+    """Weigh the words of blocks; words of other texts only make them less rare."""
+    words = [weigh_telling_words(block.text) for block in blocks]
+    seen: Counter[str] = Counter()
+    for found in words:
+        seen.update(found.keys())
+    for text in others:
+        seen.update(weigh_telling_words(text).keys())
+    count = len(blocks) + 1
+    return WordWeights(words, {w: math.log(1 + count / n) for w, n in seen.items()})
+
+
 class ExcerptPicker:
     """Picks blocks of some messages, across several sections, without repetitions.
 
@@ -118,16 +138,11 @@ class ExcerptPicker:
     shares.
     """
 
-    def __init__(self, blocks: Sequence[MessageBlock], others: Iterable[str] = ()) -> None:
+    def __init__(
+        self, blocks: Sequence[MessageBlock], weights: "WordWeights | None" = None
+    ) -> None:
         self.blocks = list(blocks)
-        self._words = [weigh_telling_words(f"{b.text}") for b in self.blocks]
-        seen: Counter[str] = Counter()
-        for words in self._words:
-            seen.update(words.keys())
-        for text in others:
-            seen.update(weigh_telling_words(text).keys())
-        count = len(self.blocks) + 1
-        self._rarity = {w: math.log(1 + count / n) for w, n in seen.items()}
+        self._words, self._rarity = weights or weigh_words(blocks)
         self._quoted_counts: Counter[str] = Counter()
         self.taken: set[int] = set()
         self._options: dict[int, list[int]] = {}

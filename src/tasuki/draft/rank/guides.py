@@ -96,8 +96,9 @@ def list_documents(thread: Thread) -> dict[str, tuple[int, str]]:
             # A part from the middle of what is known was only read again.
             if shown.strip()[:PART_KEY] not in known[1:]:
                 found[path] = (entry.ref, shown)
-        named = [p for p in found if call.kind == "shell" and names_file(call.command, p)]
-        changed = find_change(call.command) if named else ""
+        shell = call.command if call.kind == "shell" else ""
+        named = [p for p in found if p[-3:] in shell and names_file(shell, p)]
+        changed = find_change(shell) if named else ""
         for path in (p for p in named if changed and names_file(changed, p)):
             del found[path]  # Nobody saw what it holds now.
         for change in call.changes:

@@ -49,11 +49,17 @@ def list_printed(
     found: dict[str, tuple[float, Entry, str, str]] = {}
     calls = [entry for entry in thread.entries if entry.tool]
     for age, entry in enumerate(calls, NEWEST_CALLS - len(calls)):
-        assert entry.tool
-        shown, label, text = _describe_output(entry.tool, thread.cwd, names)
-        _drop_outdated(found, shown, entry.tool)
+        call = entry.tool
+        assert call
+        if age < 0 and not (found or call.changes):
+            continue
+        shown, label = _describe_call(call, thread.cwd, names)
+        _drop_outdated(found, shown, call)
         is_note = label.startswith(WRITTEN) and bool(_NOTE.search(shown))
-        if (age < 0 and not is_note) or len(text) < MIN_OUTPUT:
+        if age < 0 and not is_note:
+            continue
+        text = _find_output(call)
+        if len(text) < MIN_OUTPUT:
             continue
         near = relevance.measure_overlap(text[:20_000])
         worth = relevance.measure_recency(entry.ref) + GOAL_WEIGHT * near + NOTE_WORTH * is_note
@@ -97,23 +103,26 @@ def _drop_outdated(
             del found[key]
 
 
-def _describe_output(call: ToolCall, cwd: str, names: Mapping[str, str]) -> tuple[str, str, str]:
-    """Return the file or command that a call shows, a label and the text; no text where it shows nothing."""
-    text = call.output if call.was_done else ""
-    if call.changes:
-        change = call.changes[-1]
-        path = make_relative(change.path, cwd)
-        text = change.new if call.status == "ok" else ""
-        return path, f"{WRITTEN} `{names.get(path, path)}`", text
-    if call.kind == "read" and call.paths:
-        path = make_relative(call.paths[0], cwd)
-        text = "" if _SKILL.search(call.paths[0]) else text
-        return path, f"Read `{names.get(path, path)}`", text
+def _describe_call(call: ToolCall, cwd: str, names: Mapping[str, str]) -> tuple[str, str]:
+    """Return the file or command that a call shows, and a label."""
+    if call.changes or (call.kind == "read" and call.paths):
+        path = make_relative(call.changes[-1].path if call.changes else call.paths[0], cwd)
+        return path, f"{WRITTEN if call.changes else 'Read'} `{names.get(path, path)}`"
     command = shorten_command(call.command, 100).replace("`", "")
-    is_shown = call.kind in ("shell", "search") and bool(command)
-    is_shown = is_shown and not _LISTS_FILES.search(call.command)
-    is_shown = is_shown and not _SKILL.search(call.command)
-    return command, f"{PRINTED} `{command}`", text if is_shown else ""
+    return command, f"{PRINTED} `{command}`"
+
+
+def _find_output(call: ToolCall) -> str:
+    """Return what a call shows of its file or its command; empty where it shows nothing."""
+    if call.changes:
+        return call.changes[-1].new if call.status == "ok" else ""
+    if call.kind == "read" and call.paths:
+        is_shown = not _SKILL.search(call.paths[0])
+    else:
+        is_shown = call.kind in ("shell", "search") and bool(call.command.replace("`", "").strip())
+        is_shown = is_shown and not _LISTS_FILES.search(call.command)
+        is_shown = is_shown and not _SKILL.search(call.command)
+    return call.output if is_shown and call.was_done else ""
 
 
 def cut_middle(text: str, limit: int) -> str:

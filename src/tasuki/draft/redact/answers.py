@@ -54,12 +54,14 @@ def find_given_secrets(entries: Iterable[Entry]) -> Iterator[str]:
 
 def _choose_secret(question: str, answer: str) -> Iterator[str]:
     """Yield the word of an answer that is the secret asked for: all of it, its last line, or a hard one."""
+    if len(answer) > _LONGEST:
+        return
     asked, kind = question[-_TAIL:].rstrip(), ""
     may_ask = not asked.isascii() or any(stem in asked.lower() for stem in _STEMS)
     for found in compile_once(_ASKS).finditer(asked) if may_ask else ():
         if not kind and not compile_once(_OTHER_HEAD).match(found["rest"]):
             kind = "word" if found["word"] else "key"
-    if not kind or len(answer) > _LONGEST:
+    if not kind:
         return
     lines = [line.strip() for line in clean_for_display(answer).split("\n") if line.strip()]
     quoted = compile_once(r"[`\"']([^`\"'\s]{4,})[`\"']").findall(answer)

@@ -59,7 +59,7 @@ class Redactor:
         return self._learn_values(text, self._find_in_read(text))
 
     def _find_in_read(self, text: str) -> list[SecretSpan]:
-        detect = _detect_in_line if len(text) <= _MAX_LINE else _detect_secrets
+        detect = _detect_in_line if len(text) <= _MAX_LINE else _detect_in_text
         return _settle_spans(text, [*detect(text), *self._remembered.find_in(text)])
 
     def learn_values(self, values: Iterable[str]) -> None:
@@ -272,6 +272,12 @@ def _read_text(text: str) -> ReadText | None:
 @lru_cache(_MAX_LINES)
 def _detect_in_line(text: str) -> tuple[SecretSpan, ...]:
     """What `_detect_secrets` yields for a short text: the pages of a fleet show the same ones again and again."""
+    return tuple(_detect_secrets(text))
+
+
+@lru_cache(4)
+def _detect_in_text(text: str) -> tuple[SecretSpan, ...]:
+    """What `_detect_secrets` yields for a long text, which is often searched twice in a row."""
     return tuple(_detect_secrets(text))
 
 

@@ -130,7 +130,7 @@ class _RepositoryReader:
         elif call.changes:
             self._read_edits(ref, call)
         elif call.kind == "agent":
-            if call.status != "running" and _AGENT_COMMITTED.search(call.output):
+            if call.status != "running" and _tells_of_commits(call.output):
                 self._settle_all(ref)
                 self.pulls.read_report(ref, call.output)
         elif call.kind == "shell" and call.command and call.status != "refused":
@@ -275,6 +275,13 @@ class _RepositoryReader:
             self.checkouts = [c for c in self.checkouts if c.root != root or c is self.main]
             if self.current not in self.checkouts:
                 self.current = self.main
+
+
+def _tells_of_commits(report: str) -> bool:
+    """Return whether a sub-agent reports a commit or a merge; words are found faster than the pattern."""
+    low = report.lower()
+    is_likely = "commit" in low or "merged" in low or "/pull/" in low
+    return is_likely and bool(_AGENT_COMMITTED.search(report))
 
 
 def _is_scratch(checkout: Checkout) -> bool:

@@ -74,6 +74,10 @@ class Claude(ProgramHarness):
     def follow(self, path: Path) -> ThreadFollower:
         return self.build_reader(path, follows=True)
 
+    def follow_for_draft(self, path: Path) -> ThreadFollower:
+        """Follow a thread whose outputs stay in the file until somebody asks for them."""
+        return self.build_reader(path, leaves_outputs=True, follows=True)
+
     def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
         """List the file, and the long outputs of tools that are in files beside it."""
         outputs = sorted((path.with_suffix("") / "tool-results").glob("*.*"))

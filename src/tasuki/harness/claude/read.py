@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from tasuki.harness.claude import format as record
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
+from tasuki.harness.claude.tree import hash_id
 from tasuki.harness.claude.user_rows import ClaudeUserRows
 from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines
 from tasuki.harness.reading.records import may_be_damaged
@@ -47,6 +48,9 @@ class ClaudeReader(ClaudeUserRows):
         self.branch = ""
         self.summaries: list[tuple[str, str]] = []
         self.usage: record.ClaudeUsage | None = None
+        self.build_handlers()
+
+    def build_handlers(self) -> None:
         self.fast_paths: dict[bytes, Callable[[bytes], bool]] = {
             b"assistant": self._read_reply_line,
             b'message",': self._read_reply_line,
@@ -73,6 +77,7 @@ class ClaudeReader(ClaudeUserRows):
             fast_path = fast_paths.get(line[start : start + 9])
             if fast_path is None or lines.is_recovered or not fast_path(line):
                 self._take_line(line)
+        self.log.copied = record.NO_COPY
         thread = self._build_thread()
         if not lines.follows:
             # Their methods hold the reader, which else would stay until the next search for cycles.
@@ -108,12 +113,11 @@ class ClaudeReader(ClaudeUserRows):
 
     def _place_line(self, parsed: record.ClaudeReplyLine | record.ClaudeResultLine) -> bool:
         """Place a line in the tree; False for one that was read before."""
-        uuids = self.uuids
-        if hash(parsed.parentUuid) != uuids[-1]:
-            if parsed.timestamp <= self.updated and self.tree.is_repeated(parsed.uuid):
-                return False
-            self.jumps[len(uuids)] = hash(parsed.parentUuid)
-        uuids.append(hash(parsed.uuid))
+        tree, parent = self.tree, parsed.parentUuid
+        is_older = parent != tree.last and parsed.timestamp <= self.updated
+        if is_older and not tree.follows(parent) and tree.is_repeated(parsed.uuid):
+            return False
+        tree.add_line(parsed.uuid, parent)
         return True
 
     def _skip_line(self, line: bytes) -> bool:
@@ -260,7 +264,9 @@ class ClaudeReader(ClaudeUserRows):
     def _find_summary(self) -> str:
         """Find the newest summary of this thread: files also begin with those of other threads."""
         uuids = set(self.tree.uuids) if self.summaries else set()
-        own = (text for leaf, text in reversed(self.summaries) if not leaf or hash(leaf) in uuids)
+        own = (
+            text for leaf, text in reversed(self.summaries) if not leaf or hash_id(leaf) in uuids
+        )
         return next(own, "")
 
     # -- the whole ---------------------------------------------------------------------
@@ -290,6 +296,9 @@ class ClaudeReader(ClaudeUserRows):
             sources=(str(self.path), *log.persisted),
             report=replace(report, lacks_beginning=self.tree.lacks_beginning()),
         )
+
+    def list_beside(self) -> tuple[str, ...]:
+        return tuple(str(self.path.with_suffix("") / x) for x in ("subagents", "tool-results"))
 
     def choose_entries(self) -> list[Entry]:
         return self.log.select_branch(self.tree.find_branch())

@@ -10,6 +10,7 @@ from msgspec.structs import force_setattr as put
 from msgspec.structs import replace
 
 from tasuki.harness.claude import format as record
+from tasuki.harness.claude.tree import hash_id
 from tasuki.harness.reading.answers import OfferedQuestion, format_answers
 from tasuki.harness.reading.jsonl import choose_keep_limit, clip_far, find_far_offset
 from tasuki.harness.reading.unread import OutputFile, UnreadToolCall, put_output, read_both
@@ -82,7 +83,7 @@ class ClaudeCallLog(CallLog):
         """Add one more entry."""
         self.entries.append(entry)
         self.nodes.append(node)
-        self.messages.append(hash(message))
+        self.messages.append(hash_id(message) if message else 0)
 
     def add_reply(self, line: AnyLine, text: str, offset: int, node: int, message: str) -> None:
         """Add a text of the assistant."""

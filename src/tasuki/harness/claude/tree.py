@@ -3,6 +3,14 @@
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
+from zlib import crc32
+
+
+def hash_id(id: str | None) -> int:
+    """Return 63 bits of an id, the same in every process."""
+    data = (id or "").encode("utf-8", "surrogatepass")
+    half = len(data) >> 1
+    return crc32(data[:half]) << 31 ^ crc32(data[half:])
 
 
 class ClaudeTree:
@@ -11,11 +19,13 @@ class ClaudeTree:
     Nodes are numbered in the order of their lines, and nearly all follow the one before. So
     besides the uuids only the parents of the others are kept. Parallel calls may be written
     before their parents; a line whose parent is not read, such as progress, or never turns up
-    follows the line before it. Of each uuid the hash of 64 bits is kept: a million texts would take a tenth of a gigabyte.
+    follows the line before it. Of each uuid a hash of 63 bits is kept: a million texts would take a tenth of a gigabyte.
     """
 
     def __init__(self) -> None:
         self.uuids = array("q")
+        self.last = ""
+        """The uuid of the last line."""
         self.jumps: dict[int, int] = {}
         """Nodes that may not follow the one before, and their parents."""
         self.prompts: list[tuple[int, int]] = []
@@ -24,13 +34,14 @@ class ClaudeTree:
 
     def follows(self, parent: str | None) -> bool:
         """Tell whether a parent is the last line."""
-        return bool(parent and self.uuids and self.uuids[-1] == hash(parent))
+        return bool(parent and parent == self.last)
 
     def add_line(self, uuid: str, parent: str | None) -> None:
         """Add a line that was read."""
-        if parent and not self.follows(parent):
-            self.jumps[len(self.uuids)] = hash(parent)
-        self.uuids.append(hash(uuid))
+        if parent and parent != self.last:
+            self.jumps[len(self.uuids)] = hash_id(parent)
+        self.uuids.append(hash_id(uuid))
+        self.last = uuid
 
     def add_prompt(self) -> None:
         """Note that the last line is what the user asked for."""
@@ -45,8 +56,9 @@ class ClaudeTree:
     def is_repeated(self, uuid: str) -> bool:
         """Tell whether a line was read before: Claude Code writes some again at a compaction."""
         if self._counted < len(self.uuids):
-            self._known, self._counted = set(self.uuids), len(self.uuids)
-        return hash(uuid) in self._known
+            self._known.update(self.uuids[self._counted :])
+            self._counted = len(self.uuids)
+        return hash_id(uuid) in self._known
 
     def find_branch(self) -> bytearray:
         """Return as flags which nodes are not on a branch that the user left.

@@ -8,7 +8,7 @@ from msgspec.structs import force_setattr as put
 
 from tasuki.harness.claude import format as record
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
-from tasuki.harness.claude.tree import ClaudeTree
+from tasuki.harness.claude.tree import ClaudeTree, hash_id
 from tasuki.harness.reading.jsonl import ThreadLines, decode_part
 from tasuki.harness.reading.speakers import INTERRUPTED, is_inserted
 from tasuki.harness.reading.threads import ThreadReader
@@ -74,7 +74,7 @@ class ClaudeUserRows(ThreadReader):
 
     def add_entry(self, *parts: Any, node: int | None = None, message: str = "") -> Entry:
         self.node = len(self.uuids) - 1 if node is None else node
-        self.log.messages.append(hash(message))
+        self.log.messages.append(hash_id(message) if message else 0)
         return super().add_entry(*parts)
 
     def _on_user(self, line: record.ClaudeLine) -> None:
@@ -105,7 +105,7 @@ class ClaudeUserRows(ThreadReader):
     def _find_kept(self) -> int:
         """Find the first entry that a compaction keeps in view; 0 for none."""
         kept, self.kept = self.kept, None
-        uuids, head = self.uuids, hash(kept.headUuid) if kept else 0
+        uuids, head = self.uuids, hash_id(kept.headUuid) if kept else 0
         first = uuids.index(head) if kept and head in uuids else len(uuids)
         placed = zip(self.entries, self.log.nodes, strict=True)
         return next((entry.ref for entry, node in placed if node >= first), 0)

@@ -95,9 +95,9 @@ class CodexReader(ThreadReader):
         """The turn is a copy of another program's: its events prove nothing."""
         self.imported = 0
         """Entries that are such copies."""
-        self.table = self._build_table()
+        self.build_handlers()
 
-    def _build_table(self) -> dict[Key, Step | None]:
+    def build_handlers(self) -> None:
         item, event = _TYPED_PAYLOAD
         call, result = (record.CALL, self.log.add_call), (record.RESULT, self._on_result)
         table: dict[Key, Step | None] = {
@@ -132,7 +132,7 @@ class CodexReader(ThreadReader):
         }
         table.update({(item, t.encode()): None for t in _SKIPPED_ITEMS.split()})
         table.update({(event, t.encode()): None for t in _SKIPPED_EVENTS.split()})
-        return table
+        self.handlers = table
 
     def read(self) -> Thread:
         if self.passes:
@@ -159,7 +159,7 @@ class CodexReader(ThreadReader):
             yield index, *chain[index]
 
     def _read_lines(self) -> None:
-        skim, table = SKIM.match, self.table
+        skim, table = SKIM.match, self.handlers
         for offset, line in self.lines:
             self.offset = offset
             match = skim(line)
@@ -204,9 +204,9 @@ class CodexReader(ThreadReader):
                 record.PAYLOAD_TYPE, parsed.payload, record.CodexPayloadType()
             )
             sub = typed.type.encode()
-        if (kind, sub) not in self.table:
+        if (kind, sub) not in self.handlers:
             self._count_unknown((kind, sub))
-        elif step := self.table[kind, sub]:
+        elif step := self.handlers[kind, sub]:
             self._take_line(step, line)
 
     def _count_unknown(self, key: Key) -> None:
@@ -376,6 +376,7 @@ class CodexReader(ThreadReader):
         meta = self.meta or record.CodexMeta()
         copied = len(self.entries) if self.is_imported else self.imported
         original = find_original(self.path, meta.id) if copied else ""
+        self.is_alone = not (copied or self.missing)
         if original and copied < len(self.entries):
             self.left.update(range(copied))
         missing = [f"the parent thread {self.missing} was not found"] if self.missing else []

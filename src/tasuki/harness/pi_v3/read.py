@@ -84,6 +84,9 @@ class PiReader(ThreadReader):
         self.noted: list[tuple[int, Notice]] = []
         """All notices, each with its line in the tree."""
         self.skills: list[tuple[int, str]] = []
+        self.build_handlers()
+
+    def build_handlers(self) -> None:
         self.handlers: dict[str, Callable[[record.PiLine], None]] = {
             "message": self._on_message,
             "custom": self._on_custom,

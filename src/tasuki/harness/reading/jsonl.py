@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO, TypeVar
+from zlib import crc32
 
 import msgspec
 from msgspec import Struct
@@ -100,6 +101,8 @@ class ThreadLines:
         """Stop at this byte offset; a fork may use only the beginning of its parent's file."""
         self.number = 0
         self.bytes = 0
+        self.checksum = 0
+        """Of all lines that were read; only with `follows`."""
         self.unknown: Counter[str] = Counter()
         self.unheard: Counter[str] = Counter()
         """Those of unknown lines that hold words or results, which are lost."""
@@ -110,7 +113,7 @@ class ThreadLines:
         self._broken_count = 0
         self._complete = True
         self._last = _LastRead()
-        self._ends_inside = False
+        self.ends_inside = False
         """The last line had no end, so what follows is the rest of it."""
         self.is_recovered = False
         """The current line is a record that was found in a damaged one."""
@@ -129,11 +132,13 @@ class ThreadLines:
             file.seek(offset)
         self.truncated = False
         line = b"\n"
-        for number, line in enumerate(file, self.number + (not self._ends_inside)):
+        for number, line in enumerate(file, self.number + (not self.ends_inside)):
             if offset >= end or (self.follows and line[-1:] != b"\n" and not _is_whole(line)):
                 break
             self.number = number
             size = len(line)
+            if self.follows:
+                self.checksum = crc32(line, self.checksum)
             if number == 1:
                 line = line.removeprefix(BYTE_ORDER_MARK)
             if len(line) > 2 or line.strip():
@@ -141,8 +146,8 @@ class ThreadLines:
                 if self._recovered:
                     yield from self._take_recovered(offset)
             offset += size
-            self._ends_inside = line[-1:] != b"\n"
-            if self._ends_inside:
+            self.ends_inside = line[-1:] != b"\n"
+            if self.ends_inside:
                 break  # What is written after it from now on would begin in the middle of a line.
         self.bytes = offset
         if not line.endswith(b"\n") and not _is_whole(line):

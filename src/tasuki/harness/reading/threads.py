@@ -12,6 +12,8 @@ from tasuki.harness.tool_table.tools import ToolInput, build_tool_call
 from tasuki.model import Entry, EntryKind, Notice, Origin, Thread, ToolCall
 
 NoticeKind = Literal["interrupted", "error", "context", "note"]
+MADE_ANEW = ("handlers", "fast_paths", "find")
+"""What each reader builds for itself."""
 MOST_NOTICE = 300
 """Characters of a notice that are kept."""
 
@@ -23,6 +25,8 @@ class ThreadReader:
     """
 
     harness = ""
+    is_alone = True
+    """Nothing but its files and what is beside them decides what it reads."""
 
     def __init__(self, lines: ThreadLines, log: CallLog) -> None:
         self.path, self.lines, self.log = lines.path, lines, log
@@ -40,8 +44,28 @@ class ThreadReader:
         self.context_tokens: int | None = None
         self.context_window: int | None = None
 
+    def read(self) -> Thread:
+        """Read the thread as `ThreadFollower` does."""
+        raise NotImplementedError
+
     def is_continued(self) -> bool:
         return self.lines.is_continued()
+
+    def build_handlers(self) -> None:
+        """Build what handles the kinds of lines, which is not a part of the reader's state."""
+
+    def get_state(self) -> dict[str, Any]:
+        """Return all that another reader of the same file needs to read on."""
+        return {name: value for name, value in vars(self).items() if name not in MADE_ANEW}
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go on where a reader of this state was."""
+        vars(self).update(state)
+        self.build_handlers()
+
+    def list_beside(self) -> tuple[str, ...]:
+        """List files and folders beside the thread's own that were read, too."""
+        return ()
 
     def add_entry(
         self,

@@ -33,14 +33,19 @@ class OutputFile:
         with explain_errors(path):
             self._file = os.open(path, os.O_RDONLY)
 
+    def __reduce__(self) -> tuple[type["OutputFile"], tuple[Path, int]]:
+        return OutputFile, (self.path, self.keep)
+
     def __del__(self) -> None:
         if hasattr(self, "_file"):
             os.close(self._file)
 
     def read_text(self, start: int, size: int) -> str:
         """Read a JSON string between two bytes. Raises ThreadUnreadable where something else is there by now."""
-        with explain_errors(self.path):
+        try:
             raw = os.pread(self._file, size, start)
+        except OSError as exc:
+            raise ThreadUnreadable(f"Cannot read {self.path}: {exc.strerror}.") from exc
         if len(raw) != size or raw[:1] != b'"' or raw[-1:] != b'"':
             raise ThreadUnreadable(f"{self.path} was changed while it was read. Try again.")
         try:
@@ -58,23 +63,35 @@ class UnreadToolCall(ToolCall, frozen=True, gc=False):
 
     file: Any = None
     place: int = 0
-    """Where the output begins in the file, whether it is far from its end, and its bytes; 0 once it is read."""
+    """Where the output begins in the file, whether it is far from its end, and its bytes.
+
+    It is negative once the output is read, and 0 where it is not in the file.
+    """
 
     @property  # type: ignore[misc]
     def output(self) -> str:
-        self._read()
+        if self.place > 0:
+            self._read()
         return _OUTPUT.__get__(self)  # type: ignore[no-any-return]
 
     @property  # type: ignore[misc]
     def output_size(self) -> int:
-        self._read()
+        if self.place > 0:
+            self._read()
         return _OUTPUT_SIZE.__get__(self)  # type: ignore[no-any-return]
 
     def _read(self) -> None:
-        if place := self.place:
-            start, size = place >> (_SIZE_BITS + 1), place & (_FAR - 1)
-            text = self.file.read_text(start, size)
-            put_output(self, text, self.file.keep, is_far=bool(place & _FAR))
+        place = self.place
+        start, size = place >> (_SIZE_BITS + 1), place & (_FAR - 1)
+        text = self.file.read_text(start, size)
+        put_output(self, text, self.file.keep, is_far=bool(place & _FAR))
+        _PLACE.__set__(self, -place)
+
+    def forget_output(self) -> None:
+        """Forget an output that can be read again."""
+        if self.place < 0:
+            _OUTPUT.__set__(self, "")
+            _PLACE.__set__(self, -self.place)
 
     def leave_output(self, start: int, size: int, *, is_far: bool) -> None:
         """Note where the output is in the file. One number takes half the memory of three."""

@@ -1,0 +1,351 @@
+"""What was read of a thread, kept from one command to the next.
+
+One file a thread in the data folder, for the user alone: the thread, what was derived from it, and
+the state of its reader, which reads on where the file ended then. Outputs that a reader leaves in
+the thread's file are not in it. It counts only where the thread's file begins with the same bytes;
+in any other case, and where anything is wrong with it, the thread is read anew.
+"""
+
+import io
+import os
+import pickle
+import stat
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from tasuki import __version__
+from tasuki.files import create_private_folder, get_data_folder, replace_file
+from tasuki.harness.optional import call_optional, follow_thread, read_for_draft
+from tasuki.harness.protocol import Harness
+from tasuki.harness.reading.threads import ThreadReader
+from tasuki.harness.reading.unread import UnreadToolCall
+from tasuki.model import Entry, Thread, ToolCall
+
+T = TypeVar("T")
+
+MOST_FILES, MOST_BYTES = 64, 256 << 20
+"""Threads whose readings are kept, and the bytes that they may take; the oldest go first."""
+SHORTEST_NAME = 4
+"""Characters of a part of a file's name that mean a thread."""
+BLOCK = 1 << 18
+_CODE = ("harness", "draft", "shell")
+"""Folders of the package whose code decides what is read, and what is derived from it."""
+_SAFE = {
+    ("array", "_array_reconstructor"), ("array", "array"), ("builtins", "bytearray"),
+    ("builtins", "frozenset"), ("builtins", "range"), ("builtins", "set"),
+    ("collections", "Counter"), ("collections", "deque"), ("functools", "partial"),
+    ("msgspec", "Raw"), ("pathlib", "PosixPath"),
+}  # fmt: skip
+"""What a cache may be built of, besides types of tasuki and of the package that adds its harness."""
+
+
+class _FileState(Struct, array_like=True, frozen=True):
+    """A file or folder as the system knows it; all 0 where there is none."""
+
+    device: int = 0
+    inode: int = 0
+    size: int = 0
+    modified: int = 0
+    changed: int = 0
+
+    @classmethod
+    def look(cls, path: str | Path) -> "_FileState":
+        with suppress(OSError, ValueError):
+            found = os.stat(path)
+            return cls(
+                found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+            )
+        return cls()
+
+
+class _Header(Struct, array_like=True, frozen=True):
+    """What a cache was made of, and the length and checksum of each of its parts."""
+
+    program: str
+    path: str
+    state: _FileState
+    checksum: int
+    """Of the bytes that the thread's file had."""
+    beside: tuple[tuple[str, _FileState], ...]
+    parts: tuple[tuple[int, int], ...]
+
+
+class CachedThread:
+    """A thread, and what was derived from it, as far as its cache holds them.
+
+    Without `is_kept` there is no cache. Raises what `Harness.read` raises.
+    """
+
+    def __init__(self, harness: Harness, path: Path, *, is_kept: bool = True) -> None:
+        self.path = path
+        self._harness = harness
+        self._reader: ThreadReader | None = None
+        """Who read something new."""
+        self._derived: dict[str, Any] = {}
+        self._state = _FileState.look(path)
+        self._program = f"{harness.name} {_describe_program()}" if is_kept else ""
+        thread = (self._recall() or self._read_to_keep()) if is_kept else None
+        self.thread = thread or read_for_draft(harness, path)
+
+    def derive(self, name: str, make: Callable[[Thread], T]) -> T:
+        """Return what was derived from the thread under this name, else make it now.
+
+        It holds types of tasuki, texts and numbers, and depends on the thread alone.
+        """
+        if name not in self._derived:
+            self._derived[name] = make(self.thread)
+        value: T = self._derived[name]
+        return value
+
+    def save(self) -> None:
+        """Keep what was read and derived, where the thread is new; no word where that fails."""
+        reader = self._reader
+        if reader is None or not reader.is_alone:
+            return
+        self._reader = None
+        with suppress(OSError):
+            for entry in self.thread.entries:
+                if isinstance(entry.tool, UnreadToolCall):
+                    entry.tool.forget_output()
+            parts = (
+                pickle.dumps((self.thread, self._derived), 5),
+                _dump_state(reader, _list_shared(self.thread)),
+            )
+            beside = (*self.thread.sources[1:], *reader.list_beside())
+            header = msgspec.msgpack.encode(
+                _Header(
+                    self._program,
+                    str(self.path),
+                    self._state,
+                    reader.lines.checksum,
+                    tuple((path, _FileState.look(path)) for path in beside),
+                    tuple((len(part), zlib.crc32(part)) for part in parts),
+                )
+            )
+            place = self._find_place()
+            create_private_folder(place.parent)
+            length = len(header).to_bytes(4, "big")
+            replace_file(place, b"".join((length, header, *parts)), synced=False)
+            _delete_oldest(place.parent)
+
+    def _find_place(self) -> Path:
+        name = f"{self._harness.name} {self.path}".encode("utf-8", "surrogateescape")
+        return get_cache_folder() / f"{zlib.crc32(name):08x}{zlib.adler32(name):08x}.thread"
+
+    def _recall(self) -> Thread | None:
+        """Return the thread from its cache; None where that does not hold what the file holds now."""
+        try:
+            with _open_own(self._find_place()) as file:
+                header = _read_header(file)
+                old, now = header.state, self._state
+                is_known = header.program == self._program and header.path == str(self.path)
+                is_known = is_known and all(_FileState.look(p) == s for p, s in header.beside)
+                if not is_known or now.size < old.size:
+                    return None
+                if now != old and _sum_up(self.path, old.size) != header.checksum:
+                    return None
+                os.utime(file.fileno())
+                thread: Thread
+                thread, derived = self._load(_read_part(file, header.parts[0]))
+                if now.size == old.size:
+                    self._derived = derived
+                    return thread
+                return self._read_on(thread, _read_part(file, header.parts[1]))
+        except Exception:
+            return None  # Whatever is wrong with the cache, the thread itself is there.
+
+    def _read_on(self, thread: Thread, state: bytes) -> Thread | None:
+        """Read what was appended to the thread's file since."""
+        if (reader := self._start_reader()) is None:
+            return None
+        reader.resume(self._load(state, (reader, *_list_shared(thread))))
+        if reader.lines.ends_inside and _read_byte(self.path, reader.lines.bytes) != b"\n":
+            return None  # What was taken for a whole line goes on.
+        return self._read_with(reader)
+
+    def _read_to_keep(self) -> Thread | None:
+        """Read the whole file with a reader that can read on later; None where that is not possible."""
+        is_whole = _read_byte(self.path, self._state.size - 1) in (b"\n", b"}")
+        reader = self._start_reader() if is_whole else None
+        return self._read_with(reader) if reader else None
+
+    def _start_reader(self) -> ThreadReader | None:
+        reader = call_optional(self._harness, "follow_for_draft", self.path)
+        reader = reader or follow_thread(self._harness, self.path)
+        return reader if isinstance(reader, ThreadReader) else None
+
+    def _read_with(self, reader: ThreadReader) -> Thread | None:
+        """Read; None where something of the file is left for the next reading, or was added meanwhile."""
+        thread = reader.read()
+        if reader.lines.bytes != self._state.size:
+            return None
+        self._reader = reader
+        return thread
+
+    def _load(self, data: bytes, shared: Sequence[object] = ()) -> Any:
+        package = type(self._harness).__module__.partition(".")[0]
+        value: Any = _Unpickler(data, {"tasuki", package}, shared).load()
+        return value
+
+
+def get_cache_folder() -> Path:
+    """Return the folder of what was read of threads."""
+    return get_data_folder() / "cache"
+
+
+def forget_readings(name: str) -> list[Path]:
+    """Delete what was read of a thread, or of `all`; return the files that are gone.
+
+    `name` is the thread's path, or a part of its file's name, such as its id. Raises OSError.
+    """
+    gone = []
+    for place in _list_places(get_cache_folder()):
+        try:
+            with _open_own(place) as file:
+                path = Path(_read_header(file).path)
+            is_part = len(name) >= SHORTEST_NAME and name.lower() in path.name.lower()
+            is_meant = name == "all" or path == Path(os.path.abspath(name)) or is_part
+        except (OSError, msgspec.MsgspecError):
+            is_meant = name == "all"
+        if is_meant:
+            place.unlink(missing_ok=True)
+            gone.append(place)
+    return gone
+
+
+def _list_places(folder: Path) -> list[Path]:
+    try:
+        return [
+            Path(entry.path) for entry in os.scandir(folder) if entry.is_file(follow_symlinks=False)
+        ]
+    except FileNotFoundError:
+        return []
+
+
+def _delete_oldest(folder: Path) -> None:
+    """Delete the readings that are too many, or take too much."""
+    found = [(place.stat(), place) for place in _list_places(folder)]
+    found.sort(key=lambda one: one[0].st_mtime, reverse=True)
+    size = 0
+    for number, (status, place) in enumerate(found):
+        size += status.st_size
+        if number >= MOST_FILES or size > MOST_BYTES:
+            place.unlink(missing_ok=True)
+
+
+def _describe_program() -> str:
+    """Describe the code that reads: by its version, and in a checkout by the newest of its files."""
+    package = Path(__file__).parents[2]
+    newest = os.stat(package / "__init__.py").st_mtime_ns
+    if package.parent.name != "site-packages":
+        files = (one for name in _CODE for one in _list_code(f"{package}/{name}"))
+        newest = max(newest, *(one.stat().st_mtime_ns for one in files))
+    return f"{__version__} {newest} {sys.version}"
+
+
+def _list_code(folder: str) -> Iterator[os.DirEntry[str]]:
+    for entry in os.scandir(folder):
+        if entry.name.endswith(".py"):
+            yield entry
+        elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
+            yield from _list_code(entry.path)
+
+
+def _open_own(path: Path) -> io.FileIO:
+    """Open a file that only this user can read and write. Raises OSError."""
+    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    found = os.fstat(number)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        os.close(number)
+        raise PermissionError(f"{path} is not for this user alone")
+    return io.FileIO(number)
+
+
+def _read_header(file: io.FileIO) -> _Header:
+    length = int.from_bytes(file.read(4), "big")
+    return msgspec.msgpack.decode(file.read(min(length, 1 << 20)), type=_Header)
+
+
+def _read_part(file: io.FileIO, part: tuple[int, int]) -> bytes:
+    """Read the next part of a cache. Raises ValueError where it is damaged."""
+    size, checksum = part
+    data = file.read(size)
+    if len(data) != size or zlib.crc32(data) != checksum:
+        raise ValueError("it is damaged")
+    return data
+
+
+def _sum_up(path: Path, size: int) -> int:
+    """Compute the checksum of the beginning of a file."""
+    checksum, block = 0, memoryview(bytearray(BLOCK))
+    with open(path, "rb", buffering=0) as file:
+        while size > 0 and (count := file.readinto(block[: min(size, BLOCK)])):
+            checksum = zlib.crc32(block[:count], checksum)
+            size -= count
+    return checksum
+
+
+def _read_byte(path: Path, at: int) -> bytes:
+    """Read one byte of a file; empty where there is none."""
+    with suppress(OSError, ValueError), open(path, "rb", buffering=0) as file:
+        file.seek(at)
+        return file.read(1)
+    return b""
+
+
+def _list_shared(thread: Thread) -> list[object]:
+    """List what a thread and the state of its reader have in common, in a fixed order."""
+    return [*thread.entries, *(entry.tool for entry in thread.entries if entry.tool)]
+
+
+def _dump_state(reader: ThreadReader, shared: Sequence[object]) -> bytes:
+    file = io.BytesIO()
+    _StatePickler(file, (reader, *shared)).dump(reader.get_state())
+    return file.getvalue()
+
+
+class _StatePickler(pickle.Pickler):
+    """Writes the state of a reader; what its thread holds too is only named."""
+
+    def __init__(self, file: io.BytesIO, shared: Sequence[object]) -> None:
+        super().__init__(file, 5)
+        self._numbers = {id(one): number for number, one in enumerate(shared)}
+        self._shared_types = (Entry, ToolCall, UnreadToolCall, type(shared[0]))
+
+    def persistent_id(self, value: object) -> int | None:
+        return self._numbers.get(id(value)) if value.__class__ in self._shared_types else None
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads values of known types, and nothing that could run anything."""
+
+    def __init__(self, data: bytes, packages: set[str], shared: Sequence[object]) -> None:
+        super().__init__(io.BytesIO(data))
+        self._packages, self._shared = packages, shared
+
+    def persistent_load(self, number: int) -> object:
+        return self._shared[number]
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("builtins", "getattr"):
+            return _get_method
+        is_own = module.partition(".")[0] in self._packages
+        if is_own or (module, name) in _SAFE:
+            found = super().find_class(module, name)
+            if isinstance(found, type) or not is_own:
+                return found
+        raise pickle.UnpicklingError(f"{module}.{name} is not a part of a cache")
+
+
+def _get_method(owner: object, name: str) -> object:
+    """Return a method of the reader, which is all that a cache may name."""
+    if not isinstance(owner, ThreadReader):
+        raise pickle.UnpicklingError("not a reader's method")
+    return getattr(owner, name)
