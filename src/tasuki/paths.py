@@ -5,6 +5,7 @@
 
 import os
 import posixpath
+from collections.abc import Iterable
 from functools import lru_cache
 
 from tasuki.files import resolve_path
@@ -79,26 +80,57 @@ def follow_links(path: str, folder: str) -> str:
     Any other path is returned as it is, and each path where the folder is not on this machine.
     A link that is itself below the folder keeps its name.
     """
-    if path[:1] != "/" or f"{path}/".startswith(f"{folder}/") or not (real := _find_real(folder)):
+    if (
+        path[:1] != "/"
+        or f"{path}/".startswith(f"{folder}/")
+        or not (real := find_real_folder(folder))
+    ):
         return path
     above, _, name = path.rpartition("/")
     found = f"{resolve_links(above)}/{name}"
-    if not found.startswith(f"{real}/") and os.path.islink(found):
+    if not found.startswith(f"{real}/"):
         found = resolve_links(found)
     if f"{real}/".startswith(f"{found}/") and folder.endswith(below := real[len(found) :]):
         return folder.removesuffix(below)
     return f"{folder}{found[len(real) :]}" if found.startswith(f"{real}/") else path
 
 
-@lru_cache(maxsize=8_192)
+_RESOLVED: dict[str, str] = {}
+MOST_RESOLVED = 8_192
+
+
 def resolve_links(path: str) -> str:
     """Return a path in its one form, without the symbolic links that are on this machine."""
+    if (found := _RESOLVED.get(path)) is None:
+        if len(_RESOLVED) >= MOST_RESOLVED:
+            forget_links()
+        found = _RESOLVED[path] = _look_up(path)
+    return found
+
+
+def _look_up(path: str) -> str:
     path = normalize_path(path)
     return normalize_path(resolve_path(path)) if path[:1] == "/" else path
 
 
+def forget_links() -> None:
+    """Forget what this process has looked up of links and folders."""
+    for forget in (_RESOLVED.clear, make_relative.cache_clear, find_real_folder.cache_clear):
+        forget()
+
+
+def list_resolved() -> tuple[tuple[str, str], ...]:
+    """List the paths whose links this process has looked up, and what they are without them."""
+    return tuple(_RESOLVED.items())
+
+
+def are_resolved(paths: Iterable[tuple[str, str]]) -> bool:
+    """Return whether paths are without their links what they were."""
+    return all(_look_up(path) == found for path, found in paths)
+
+
 @lru_cache(maxsize=1_024)
-def _find_real(folder: str) -> str:
+def find_real_folder(folder: str) -> str:
     """Return a folder of this machine without symbolic links, empty where there is none."""
     return resolve_links(folder) if folder[:1] == "/" and os.path.isdir(folder) else ""
 

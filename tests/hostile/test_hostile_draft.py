@@ -49,13 +49,17 @@ for hard in HARD:
     entries = tool(1, kind="shell", command=f"mv a b{hard}mv "), tool(2, kind="read", paths=(hard,)), agent(3, hard), user(4, hard)
     read = thread(*entries)
     runs = commands.list_runs(entries)
-    mentions.add_mentions(read, files.build_file_facts(read, runs), runs)
+    found = files.build_file_facts(read, runs)
+    mentions.add_mentions(found, mentions.list_mentions(read, found, runs), "/p")
 """,
     "mentions": """
 import resource
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
-mentions.find_mentions([agent(n, "+" * 20_000) for n in range(200)], (), "/p")
-mentions.find_mentions([agent(n, "a/" * 9_000 + f"b{n}.py") for n in range(200)], ("c/" * 400_000 + "d.py",), "/p")
+def find(entries, paths):
+    used = [files.FileFact(path=path) for path in paths]
+    mentions.add_mentions(used, mentions.list_mentions(thread(*entries), used, []), "/p")
+find([agent(n, "+" * 20_000) for n in range(200)], ())
+find([agent(n, "a/" * 9_000 + f"b{n}.py") for n in range(200)], ("c/" * 400_000 + "d.py",))
 """,
     "ranks": """
 for hard in HARD:

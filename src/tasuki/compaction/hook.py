@@ -23,6 +23,8 @@ from tasuki.draft.text.split import count_tokens
 from tasuki.errors import TasukiError
 from tasuki.harness.integration import HookAnswer, HookCall
 from tasuki.harness.protocol import Harness
+from tasuki.harness.reading.cache import CachedThread
+from tasuki.model import Thread
 
 
 def answer_compaction(harness: Harness, call: HookCall, loaded: LoadedSettings) -> HookAnswer:
@@ -59,15 +61,21 @@ def _answer(
     if call.kind == "compacting":
         memory.keep("instructions", call.text)
         # What is said at a compaction that the user asked for stays in view afterwards.
-        words = "" if call.by_user else build_keep_list(harness.read(path))
+        words = "" if call.by_user else build_keep_list(_read(harness, path, loaded))
         return HookAnswer(context=words)
-    return HookAnswer(context=_restore(harness, call, memory))
+    return HookAnswer(context=_restore(harness, call, loaded, memory))
 
 
-def _restore(harness: Harness, call: HookCall, memory: CompactionMemory) -> str:
+def _read(harness: Harness, path: Path, loaded: LoadedSettings) -> Thread:
+    return CachedThread(harness, path, is_kept=loaded.settings.cache).thread
+
+
+def _restore(
+    harness: Harness, call: HookCall, loaded: LoadedSettings, memory: CompactionMemory
+) -> str:
     if call.messages and (given := memory.read_block(call.text)) is not None:
         return given
-    thread = harness.read(Path(call.path))
+    thread = _read(harness, Path(call.path), loaded)
     instructions, kept = memory.take("instructions"), memory.take("summary")
     found = find_last_compaction(thread, instructions) if call.is_recorded else None
     if found is None:  # It is in the payload, or in the memory.

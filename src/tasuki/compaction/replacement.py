@@ -71,6 +71,7 @@ def write_summary(
     needed = count_tokens("\n".join(words)) + 1
     if room * WORDS_SHARE - needed > room * MIN_LEFT:
         lines, words = composer.write(needed)
+    analyzed.cached.save()
     return composer.redactor.redact_document("\n".join([*head, *lines, *words, FENCE_CLOSE]))
 
 
@@ -84,7 +85,10 @@ class _SummaryComposer:
         self.loaded = loaded
         self.room = room
         self.redactor = QuoteRedactor(analyzed.thread)
-        self.rules = list_rules(analyzed.thread, analyzed.derived.statements)
+        derived = analyzed.derived
+        self.rules = derived.remember(
+            "rules", lambda: list_rules(analyzed.thread, derived.statements)
+        )
         self.unused = count_tokens(render_context(analyzed.base, "", preamble=False))
         """Tokens that a brief takes for what no summary has."""
 

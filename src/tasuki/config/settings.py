@@ -186,7 +186,7 @@ USER_ONLY = frozenset({
     "author", "agent_format", "author_seconds", "strict", "model_window", "providers", "to", "mcp_start",
     "auto_handoff_at", "notify", "notify_about", "review_in", "context_threshold", "stuck_minutes", "resume_at_reset", "keep_days",
     "keep_threads", "keep_threads_days", "keep_threads_bytes", "fleet_root", "fleet_tmux", "public_url", "proxy",
-    "proxy_user_header", "proxy_users", "compaction",
+    "proxy_user_header", "proxy_users", "compaction", "cache",
 })  # fmt: skip
 """Settings that a repository cannot set.
 

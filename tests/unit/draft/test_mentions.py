@@ -1,15 +1,24 @@
 """Mentions: which file a text means, and where it stands."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from making import derived
 
-from tasuki.draft.facts.mentions import find_mentions
-from tasuki.model import Entry, Named, ToolCall
+from tasuki.draft.facts.mentions import add_mentions, list_mentions
+from tasuki.model import Entry, FileFact, Named, Thread, ToolCall
 from tasuki_testing import ThreadBuilder
 
 CWD = "/home/dev/proj"
+
+
+def find_mentions(entries: Sequence[Entry], used: Sequence[str], cwd: str) -> dict[str, Named]:
+    """The files that entries name, in a thread that used some."""
+    files = [FileFact(path=path) for path in used]
+    thread = Thread("claude", "", "", cwd=cwd, entries=tuple(entries))
+    found = add_mentions(files, list_mentions(thread, files, []), cwd)
+    return {f.path: f.named for group in found for f in group if f.named != Named()}
 
 
 def said(ref: int, text: str) -> Entry:
@@ -19,7 +28,7 @@ def said(ref: int, text: str) -> Entry:
 
 def test_what_was_said_given_and_printed_is_told_apart() -> None:
     """Each place in which a file is named has the refs of its own, oldest first."""
-    call = ToolCall(id="1", name="Bash", kind="shell", command="wc src/a.py", output="9 src/b.py")
+    call = ToolCall(id="1", name="Grep", kind="search", command="wc src/a.py", output="src/b.py")
     found = find_mentions(
         [
             said(1, "I look at src/a.py, then at src/b.py."),
@@ -29,7 +38,6 @@ def test_what_was_said_given_and_printed_is_told_apart() -> None:
         ],
         (),
         CWD,
-        ("src/b.py",),
     )
 
     assert found == {

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tasuki.draft.facts.derive import derive_facts, read_facts
+from tasuki.draft.facts.derive import derive_facts, read_facts, still_hold
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.reading import cache
 from tasuki.harness.reading.cache import CachedThread, forget_readings, get_cache_folder
@@ -50,7 +50,7 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def read(name: str, path: Path) -> CachedThread:
     """Read a thread with its facts through the cache, as a handoff does."""
     cached = CachedThread(get_harness(name), path)
-    cached.derive("facts", read_facts)
+    cached.derive("facts", read_facts, still_hold)
     cached.save()
     return cached
 
@@ -72,7 +72,7 @@ def assert_same(name: str, path: Path) -> CachedThread:
     cached = read(name, path)
     plain = CachedThread(get_harness(name), path, is_kept=False)
     assert encode(cached.thread) == encode(plain.thread)
-    known = derive_facts(cached.thread, None, "", cached.derive("facts", read_facts))
+    known = derive_facts(cached.thread, None, "", cached.derive("facts", read_facts, still_hold))
     assert known.facts == derive_facts(plain.thread).facts
     return cached
 
@@ -199,7 +199,7 @@ def test_another_version_and_another_user_are_not_believed(
     read("claude", path)
     monkeypatch.undo()
     monkeypatch.setenv("TASUKI_DATA", str(tmp_path / "data"))
-    monkeypatch.setattr(cache, "__version__", "9.9")
+    monkeypatch.setattr(cache, "_describe_program", lambda: "9.9")
     read("claude", path)
 
     assert readings[:4] == ["whole"] * 4
@@ -314,3 +314,27 @@ def test_a_reading_is_forgotten(tmp_path: Path) -> None:
     assert len(forget_readings(paths[1].stem.upper())) == 1
     assert len(list(get_cache_folder().iterdir())) == 1
     assert len(forget_readings("all")) == 1
+
+
+def test_a_file_that_is_made_or_linked_later_counts(tmp_path: Path) -> None:
+    """What the facts say of this machine's folders is as it is now, not as it was."""
+    work, link = tmp_path / "work", tmp_path / "link"
+    work.mkdir()
+    build = ThreadBuilder("claude", cwd=str(work))
+    build.user("Go on").assistant("The next one is src/later.py.").read(f"{link}/a.py", "x = 1\n")
+    path = build.write(tmp_path)
+    names = []
+    steps: list[Callable[[], object]] = [
+        lambda: None,
+        lambda: link.symlink_to(work),
+        (work / "src").mkdir,
+        (work / "src/later.py").touch,
+    ]
+    for prepare in steps:
+        prepare()
+        cached = assert_same("claude", path)
+        known = cached.derive("facts", read_facts, still_hold)
+        facts = derive_facts(cached.thread, None, "", known).facts
+        names.append(sorted(f.path for f in (*facts.files, *facts.spoken_of)))
+
+    assert names == [[f"{link}/a.py"], ["a.py"], ["a.py"], ["a.py", "src/later.py"]]

@@ -14,7 +14,7 @@ from tasuki.patterns import compile_pattern
 from tasuki.text_safety import format_size
 
 CONTENTS = {"handoffs": "handoffs", "threads": "copies of threads", "fleet.db": "the fleet",
-            "data": "personas", "index.db": "the search index"}  # fmt: skip
+            "data": "personas", "index.db": "the search index", "cache": "what was read of threads"}  # fmt: skip
 """What the data folder may hold, by its names there."""
 _OTHER = compile_pattern(
     r"acp|chat-history|compactions|defects|eval-notes\.toml|fleet|sessions|suggested"

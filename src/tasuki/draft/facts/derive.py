@@ -12,7 +12,7 @@ from tasuki.draft.facts.commands import CommandRun
 from tasuki.draft.facts.earlier_handoffs import fold_earlier_handoffs as _earlier_handoffs
 from tasuki.draft.facts.earlier_handoffs import is_open, still_holds
 from tasuki.draft.facts.files import build_file_facts
-from tasuki.draft.facts.mentions import add_mentions
+from tasuki.draft.facts.mentions import Mentions, add_mentions, list_mentions
 from tasuki.draft.facts.run_logs import join_looks
 from tasuki.draft.facts.statements import LeftOut, Statement
 from tasuki.draft.repository.reader import read_repository
@@ -27,7 +27,7 @@ from tasuki.draft.text.split import (
     split_sentences,
 )
 from tasuki.model import Entry, Facts, Lesson, Quote, Revision, Thread
-from tasuki.paths import is_outside
+from tasuki.paths import are_resolved, find_real_folder, forget_links, is_outside, list_resolved
 
 T = TypeVar("T")
 
@@ -54,6 +54,9 @@ class DerivedFacts(Struct, frozen=True):
     runs: tuple[CommandRun, ...] = ()
     parent: str = ""
     """Id of the handoff that the thread began with, empty if it began with none."""
+    mentions: Mentions = Mentions()
+    looked_up: tuple[Any, ...] = ()
+    """The thread's folder as it is on this machine, and the links that were followed."""
     memo: dict[str, Any] = {}
     """What the thread and these statements alone decide, by its name; it is kept with them."""
 
@@ -63,6 +66,16 @@ class DerivedFacts(Struct, frozen=True):
             self.memo[name] = make()
         value: T = self.memo[name]
         return value
+
+
+def still_hold(known: DerivedFacts, thread: Thread) -> bool:
+    """Return whether what `read_facts` found of this machine's folders is so still; if not, forget it all."""
+    find_real_folder.cache_clear()
+    folder, *links = known.looked_up
+    if folder == find_real_folder(thread.cwd) and are_resolved(links):
+        return True
+    forget_links()
+    return False
 
 
 def derive_facts(
@@ -83,7 +96,9 @@ def derive_facts(
         by_user = (one for one in known.statements if one.by_user)
         by_agent = statements.extract_assistant_statements(thread.entries, focus)
         known = replace(known, statements=(*by_user, *by_agent), memo={})
-    return replace(known, facts=_compare_with_git(thread, known.facts, revision or Revision()))
+    files, spoken_of = add_mentions(known.facts.files, known.mentions, thread.cwd)
+    facts = replace(known.facts, files=files, spoken_of=spoken_of)
+    return replace(known, facts=_compare_with_git(thread, facts, revision or Revision()))
 
 
 def _compare_with_git(thread: Thread, facts: Facts, revision: Revision) -> Facts:
@@ -110,7 +125,7 @@ def read_facts(thread: Thread) -> DerivedFacts:
     entries = thread.entries
     all_runs = commands.list_runs(entries, thread.cwd)
     join_looks(all_runs, thread)
-    files, spoken_of = add_mentions(thread, build_file_facts(thread, all_runs), all_runs)
+    files = build_file_facts(thread, all_runs)
     own_words: dict[int, str] = {}
     left_out: list[LeftOut] = []
     stated = (
@@ -134,7 +149,6 @@ def read_facts(thread: Thread) -> DerivedFacts:
     own = [f for f in edited if not (is_outside(f.path) or f.is_scrap)]
     facts = Facts(
         files=files,
-        spoken_of=spoken_of,
         commands=commands.build_command_facts(all_runs, entries),
         last_check=commands.find_last_checks(all_runs, entries),
         unverified=tuple(f.path for f in own if f.edits[-1] > last_green),
@@ -147,7 +161,16 @@ def read_facts(thread: Thread) -> DerivedFacts:
         repository=read_repository(entries, thread.git_branch, thread.cwd),
         skill=thread.last_skill,
     )
-    return DerivedFacts(facts, stated, own_words, tuple(left_out), tuple(all_runs), parent)
+    return DerivedFacts(
+        facts,
+        stated,
+        own_words,
+        tuple(left_out),
+        tuple(all_runs),
+        parent,
+        list_mentions(thread, files, all_runs),
+        (find_real_folder(thread.cwd), *list_resolved()),
+    )
 
 
 def _find_lessons(entries: Sequence[Entry], all_runs: Sequence[CommandRun]) -> tuple[Lesson, ...]:

@@ -1,10 +1,11 @@
 """Files that a thread only names: which of them are proven to be there, and which file a text means."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.draft.facts.commands import CommandRun
@@ -28,33 +29,56 @@ _ADDRESS = compile_pattern(r"[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}/")
 _FILE = compile_pattern(r"[^/]\.(?!(?:com|io|org|net|git|dev|ai|app)$)[A-Za-z][A-Za-z0-9_]{0,7}$")
 
 
-def find_mentions(
-    entries: Sequence[Entry], used_paths: Iterable[str], cwd: str, proven: Collection[str] = ()
-) -> dict[str, Named]:
-    """Files that the newest entries name: those that the thread used, and others that are `proven`.
+class Mentions(Struct, frozen=True):
+    """The paths that the newest entries of a thread name, and what it says of them."""
 
-    Proven is also what a short message of the user names, and what is in the folder. A name without folders, or the
-    end of a path, counts for the one file that it can mean.
-    """
-    known_paths = set(used_paths)
-    hits = [
-        (ref, where, _remove_marks(make_relative(_PARTICLE.sub("", path), cwd)))
-        for ref, where, text in _list_texts(entries[-NEWEST_ENTRIES:])
+    hits: tuple[tuple[int, MentionPlace, str], ...] = ()
+    """Entry, place and path, in the order of the entries."""
+    used: frozenset[str] = frozenset()
+    """Files that the thread used."""
+    proven: frozenset[str] = frozenset()
+    """Others that the thread proves, or the user names in a short message."""
+    likely: frozenset[str] = frozenset()
+    """Others that may be files."""
+
+
+def list_mentions(
+    thread: Thread, files: Sequence[FileFact], runs: Sequence[CommandRun]
+) -> Mentions:
+    """List what the newest entries of a thread name."""
+    newest, used = thread.entries[-NEWEST_ENTRIES:], frozenset(f.path for f in files)
+    hits = tuple(
+        (ref, where, _remove_marks(make_relative(_PARTICLE.sub("", path), thread.cwd)))
+        for ref, where, text in _list_texts(newest)
         for path in find_paths(text)
-    ]
-    likely = {path for _, _, path in hits if _is_file(path)} - known_paths
-    own = {e.ref for e in entries[-NEWEST_ENTRIES:] if e.is_by_hand and len(e.text) < WHOLE_MESSAGE}
+    )
+    likely = {path for _, _, path in hits if _is_file(path)} - used
+    own = {e.ref for e in newest if e.is_by_hand and len(e.text) < WHOLE_MESSAGE}
     given = {path for ref, where, path in hits if where == "user" and ref in own}
-    candidates = known_paths | {p for p in likely if p in given or p in proven or _exists(p, cwd)}
-    file_by_path = _resolve_paths(candidates, known_paths)
-    found: dict[str, dict[MentionPlace, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for ref, place, path in hits:
+    proven = likely & (given | list_proven_paths(thread, runs))
+    return Mentions(hits, used, frozenset(proven), frozenset(likely - proven))
+
+
+def add_mentions(
+    files: Sequence[FileFact], mentions: Mentions, cwd: str
+) -> tuple[tuple[FileFact, ...], tuple[FileFact, ...]]:
+    """Return the same files with their mentions in the newest entries, and files only mentioned.
+
+    These are proven by the thread, or in the folder. A name without folders, or the end of a path,
+    counts for the one file that it can mean.
+    """
+    there = {path for path in mentions.likely if _exists(path, cwd)}
+    file_by_path = _resolve_paths(mentions.used | mentions.proven | there, mentions.used)
+    named: dict[str, dict[MentionPlace, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for ref, place, path in mentions.hits:
         if target := file_by_path.get(path):
-            found[target][place].append(ref)
-    return {
+            named[target][place].append(ref)
+    found = {
         path: Named(**{where: tuple(refs) for where, refs in by_where.items()})
-        for path, by_where in found.items()
+        for path, by_where in named.items()
     }
+    touched = tuple(replace(f, named=found.pop(f.path)) if f.path in found else f for f in files)
+    return touched, tuple(FileFact(path=path, named=named) for path, named in found.items())
 
 
 def _is_file(path: str) -> bool:
@@ -130,7 +154,7 @@ def _remove_marks(path: str) -> str:
     return path[2:] if path.startswith(("a/", "b/")) else path
 
 
-def _resolve_paths(candidates: set[str], known_paths: set[str]) -> dict[str, str]:
+def _resolve_paths(candidates: frozenset[str], known_paths: frozenset[str]) -> dict[str, str]:
     """Return which file each path means, and each end of a path that only one file has."""
     by_end: dict[str, set[str]] = defaultdict(set)
     for path in candidates:
@@ -145,13 +169,3 @@ def _resolve_paths(candidates: set[str], known_paths: set[str]) -> dict[str, str
         if len(longest) == 1 and end not in whole:
             file_by_path[end] = next(iter(longest))
     return file_by_path
-
-
-def add_mentions(
-    thread: Thread, files: Sequence[FileFact], runs: Sequence[CommandRun]
-) -> tuple[tuple[FileFact, ...], tuple[FileFact, ...]]:
-    """Return the same files with their mentions in the newest entries, and files only mentioned."""
-    proven = list_proven_paths(thread, runs)
-    found = find_mentions(thread.entries, (f.path for f in files), thread.cwd, proven)
-    touched = tuple(replace(f, named=found.pop(f.path)) if f.path in found else f for f in files)
-    return touched, tuple(FileFact(path=path, named=named) for path, named in found.items())

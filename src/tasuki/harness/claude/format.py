@@ -368,6 +368,8 @@ class CopiedFacts(Struct, gc=False):
         return decode_part(_COPY, self.line, ClaudeCopy()) if is_there else ClaudeCopy()
 
     def _decode_result(self, key: bytes) -> ClaudeResult:
+        if self.line.find(key, self.start) <= 0:
+            return ClaudeResult()
         return decode_part(_RESULT, self._decode(key).toolUseResult, ClaudeResult())
 
 

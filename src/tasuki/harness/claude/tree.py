@@ -7,10 +7,13 @@ from zlib import crc32
 
 
 def hash_id(id: str | None) -> int:
-    """Return 63 bits of an id, the same in every process."""
-    data = (id or "").encode("utf-8", "surrogatepass")
-    half = len(data) >> 1
-    return crc32(data[:half]) << 31 ^ crc32(data[half:])
+    """Return a number for an id, the same in every process: the last 48 bits of a UUID, which are random."""
+    text = id or ""
+    try:
+        return int(text[-12:], 16)
+    except ValueError:
+        data = text.encode("utf-8", "surrogatepass")
+        return crc32(data) << 31 ^ crc32(data[::2])
 
 
 class ClaudeTree:
@@ -19,7 +22,7 @@ class ClaudeTree:
     Nodes are numbered in the order of their lines, and nearly all follow the one before. So
     besides the uuids only the parents of the others are kept. Parallel calls may be written
     before their parents; a line whose parent is not read, such as progress, or never turns up
-    follows the line before it. Of each uuid a hash of 63 bits is kept: a million texts would take a tenth of a gigabyte.
+    follows the line before it. Of each uuid a number is kept: a million texts would take a tenth of a gigabyte.
     """
 
     def __init__(self) -> None:

@@ -105,8 +105,10 @@ class ClaudeUserRows(ThreadReader):
     def _find_kept(self) -> int:
         """Find the first entry that a compaction keeps in view; 0 for none."""
         kept, self.kept = self.kept, None
-        uuids, head = self.uuids, hash_id(kept.headUuid) if kept else 0
-        first = uuids.index(head) if kept and head in uuids else len(uuids)
+        head = hash_id(kept.headUuid) if kept else 0
+        if not kept or head not in self.uuids:
+            return 0
+        first = self.uuids.index(head)
         placed = zip(self.entries, self.log.nodes, strict=True)
         return next((entry.ref for entry, node in placed if node >= first), 0)
 

@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from tasuki import __version__
 from tasuki.files import create_private_folder, get_data_folder, replace_file
 from tasuki.harness.optional import call_optional, follow_thread, read_for_draft
 from tasuki.harness.protocol import Harness
@@ -94,12 +93,15 @@ class CachedThread:
         thread = (self._recall() or self._read_to_keep()) if is_kept else None
         self.thread = thread or read_for_draft(harness, path)
 
-    def derive(self, name: str, make: Callable[[Thread], T]) -> T:
-        """Return what was derived from the thread under this name, else make it now.
+    def derive(
+        self, name: str, make: Callable[[Thread], T], holds: Callable[[T, Thread], bool]
+    ) -> T:
+        """Return what was derived from the thread under this name if it holds still, else make it now.
 
-        It holds types of tasuki, texts and numbers, and depends on the thread alone.
+        It is built of types of tasuki, texts and numbers, and depends on the thread and on what
+        `holds` checks alone.
         """
-        if name not in self._derived:
+        if name not in self._derived or not holds(self._derived[name], self.thread):
             self._derived[name] = make(self.thread)
         value: T = self._derived[name]
         return value
@@ -241,13 +243,14 @@ def _delete_oldest(folder: Path) -> None:
 
 
 def _describe_program() -> str:
-    """Describe the code that reads: by its version, and in a checkout by the newest of its files."""
+    """Describe the code that reads: the installed file that names its version, in a checkout its newest file."""
     package = Path(__file__).parents[2]
-    newest = os.stat(package / "__init__.py").st_mtime_ns
+    version = os.stat(package / "__init__.py")
+    newest = version.st_mtime_ns
     if package.parent.name != "site-packages":
         files = (one for name in _CODE for one in _list_code(f"{package}/{name}"))
         newest = max(newest, *(one.stat().st_mtime_ns for one in files))
-    return f"{__version__} {newest} {sys.version}"
+    return f"{version.st_ino} {version.st_size} {newest} {sys.version}"
 
 
 def _list_code(folder: str) -> Iterator[os.DirEntry[str]]:

@@ -122,6 +122,9 @@ class ThreadLines:
         self._unfinished = (range(0), b"")
         """The numbers of the last lines, if they hold the beginning of a record that may go on."""
 
+    def __getstate__(self) -> dict[str, object]:
+        return vars(self) | {"_last": _LastRead()}  # The bytes of the file stay in the file.
+
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         with explain_errors(self.path), self.path.open("rb", buffering=BLOCK) as file:
             yield from self._read(file)
