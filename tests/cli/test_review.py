@@ -307,9 +307,9 @@ def test_keys_that_are_typed_at_the_first_frame_are_kept(
     go = tmp_path / "go"
     code = (
         "import os, pathlib, sys, time\n"
-        "from programs.review_here import BRIEF\n"
+        "from programs.review_here import BRIEF, THREAD\n"
         "from tasuki.cli.handoff.first_frame import format_title, show_first_frame\n"
-        "with show_first_frame(BRIEF, format_title(BRIEF, 'claude 0f9c2d11', 200)):\n"
+        "with show_first_frame(BRIEF, format_title(BRIEF, THREAD, 200)):\n"
         f"    while not os.path.exists({str(go)!r}): time.sleep(0.02)\n"
         "    keys = os.read(0, 9)\n"
         "print('got', keys)\n"

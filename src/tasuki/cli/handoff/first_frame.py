@@ -19,23 +19,19 @@ END_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 KEYS_LINE = "type to edit  ^S start  F2 save only  Esc cancel  Tab move  F3 next tab  ^Z undo"
 WIDE = 100
 """Columns from which the entries are beside the brief."""
-_ABOVE, _AROUND = 3, 5
-"""Rows above the brief's text, and all that are not its own."""
+_AROUND = 5
+"""Rows that are not the brief's own."""
 
 
-def describe_thread(thread: Thread, name: str = "") -> str:
-    """Describe a thread on one line, safe for a terminal; `name` is its own, without secrets."""
-    return clean_for_display(f"{thread.harness} {thread.id[:8]} {name}").strip()
-
-
-def format_title(text: str, thread_title: str, budget: int, note: str = "") -> str:
-    """Format the two lines above a brief: its size and its thread, and its goal."""
+def format_title(text: str, thread: Thread, budget: int, name: str = "", note: str = "") -> str:
+    """Format the lines above a brief: its size and thread, its goal; `name` holds no secrets."""
     past, goal = split_brief(text)
     size = count_tokens(past)
     budget_note = f" of {budget:,}" if budget else ""
     over_note = "  OVER BUDGET" if budget and size > budget else ""
+    title = clean_for_display(f"{thread.harness} {thread.id[:8]} {name}").strip()
     return (
-        f"Brief: {size:,}{budget_note} tokens, not counting the goal{over_note}{note}   {thread_title}\n"
+        f"Brief: {size:,}{budget_note} tokens, not counting the goal{over_note}{note}   {title}\n"
         f"Goal: {clean_for_display(' '.join(goal.split())) or '(none)'}"
     )
 
@@ -73,17 +69,9 @@ def _draw(text: str, title: str) -> str:
     """Return what draws a brief where the screen to come has it."""
     width, height = shutil.get_terminal_size()
     room = (width // 2 if width >= WIDE else width) - 4
-    heading = max(text.find("\n## ") + 1, 0)
-    wrapped = chain.from_iterable(
-        wrap_text(line, room) or [""] for line in text[heading:].split("\n")
-    )
-    rows = {
-        row: f"\x1b[1m{cut_line(line, width - 2)}\x1b[m"
-        for row, line in enumerate(title.split("\n"), 1)
-    }
-    rows |= dict(enumerate(islice(wrapped, max(height - _AROUND, 0)), _ABOVE + 1))
-    rows[height] = cut_line(KEYS_LINE, width - 2)
-    drawn = "".join(
-        f"\x1b[{row};{2 if row in (1, 2, height) else 3}H{line}" for row, line in rows.items()
-    )
-    return f"\x1b[?1049h\x1b[?25l\x1b[2J{drawn}"
+    lines = text[max(text.find("\n## ") + 1, 0) :].split("\n")
+    wrapped = chain.from_iterable(wrap_text(line, room) or [""] for line in lines)
+    above = [f"\x1b[1m{cut_line(line, width - 2)}\x1b[m" for line in title.split("\n")]
+    shown = [*above, "", *(f" {line}" for line in islice(wrapped, max(height - _AROUND, 0)))]
+    drawn = "".join(f"\x1b[{row};2H{line}" for row, line in enumerate(shown, 1))
+    return f"\x1b[?1049h\x1b[?25l\x1b[2J{drawn}\x1b[{height};2H{cut_line(KEYS_LINE, width - 2)}"

@@ -158,11 +158,10 @@ class StartOptions(Struct, frozen=True):
         text = prepared.brief
         is_screen = not self.editor and os.environ.get("TERM", "dumb") != "dumb"
         if is_screen and find_spec("textual"):
-            from tasuki.cli.handoff import first_frame
+            from tasuki.cli.handoff.first_frame import format_title, show_first_frame
 
-            title = first_frame.describe_thread(prepared.thread)
-            title = first_frame.format_title(text, title, self.budget)
-            frame = first_frame.show_first_frame(clean_text(text), title)
+            title = format_title(text, prepared.thread, self.budget)
+            frame = show_first_frame(clean_text(text), title)
             with contextlib.suppress(ImportError), frame:
                 from tasuki.cli.handoff.review_screen import show_review
 

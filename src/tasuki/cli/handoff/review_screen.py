@@ -16,13 +16,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Label, OptionList, Static, TabbedContent, TabPane, TextArea
 from textual.widgets.option_list import Option
 
-from tasuki.cli.handoff.first_frame import (
-    END_SIGNALS,
-    KEYS_LINE,
-    WIDE,
-    describe_thread,
-    format_title,
-)
+from tasuki.cli.handoff.first_frame import END_SIGNALS, KEYS_LINE, WIDE, format_title
 from tasuki.draft.brief import FENCE_CLOSE, FENCE_OPEN, format_item
 from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.model import Entry, Item, Thread
@@ -275,8 +269,8 @@ class ReviewApp(App[None]):
     def _show_size(self) -> None:
         text = self.query_one(TextArea).text
         note = "  edited" if text != self.shown_brief else ""
-        thread = describe_thread(self.thread, self._redactor.redact(self.thread.name))
-        title = format_title(text, thread, self.budget, note)
+        name = self._redactor.redact(self.thread.name)
+        title = format_title(text, self.thread, self.budget, name, note)
         self.query_one("#title", Static).update(title)
 
     @on(TextArea.SelectionChanged)
