@@ -278,6 +278,7 @@ class ClaudeReader(ClaudeUserRows):
                 "complete line of a Claude Code thread", "conversation of Claude Code"
             )
         self._settle_senders()
+        self.is_alone = not log.lacks_outputs
         agents = sorted((self.path.with_suffix("") / "subagents").glob("agent-*.jsonl"))
         notes = [f"{len(self.queued)} queued message(s) never sent"] if self.queued else []
         notes += [f"{self.unmarked} {_UNMARKED}"] if self.unmarked else []
@@ -296,9 +297,6 @@ class ClaudeReader(ClaudeUserRows):
             sources=(str(self.path), *log.persisted),
             report=replace(report, lacks_beginning=self.tree.lacks_beginning()),
         )
-
-    def list_beside(self) -> tuple[str, ...]:
-        return tuple(str(self.path.with_suffix("") / x) for x in ("subagents", "tool-results"))
 
     def choose_entries(self) -> list[Entry]:
         return self.log.select_branch(self.tree.find_branch())

@@ -76,6 +76,8 @@ class ClaudeCallLog(CallLog):
         self._early: dict[str, tuple[str, bool | None, ResultLine, record.CopiedFacts]] = {}
         self.persisted: dict[str, None] = {}
         """The files beside the thread that hold long outputs."""
+        self.lacks_outputs = False
+        """Such a file was not there; it may come back."""
         self._paths: dict[tuple[str, ...], tuple[str, ...]] = {}
         """Paths of calls: the same file is named again and again."""
 
@@ -166,6 +168,7 @@ class ClaudeCallLog(CallLog):
         if (named := _PERSISTED.match(output)) and (text := read_both(self._outputs / named[1])):
             self.persisted[str(self._outputs / named[1])] = None
             return text
+        self.lacks_outputs = True
         return output
 
     def leave_unread(self, id: str, start: int, size: int) -> bool:

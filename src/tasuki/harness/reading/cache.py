@@ -14,6 +14,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,23 +46,8 @@ _SAFE = {
 """What a cache may be built of, besides types of tasuki and of the package that adds its harness."""
 
 
-class _FileState(Struct, array_like=True, frozen=True):
-    """A file or folder as the system knows it; all 0 where there is none."""
-
-    device: int = 0
-    inode: int = 0
-    size: int = 0
-    modified: int = 0
-    changed: int = 0
-
-    @classmethod
-    def look(cls, path: str | Path) -> "_FileState":
-        with suppress(OSError, ValueError):
-            found = os.stat(path)
-            return cls(
-                found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-            )
-        return cls()
+FileState = tuple[int, int, int, int, int]
+"""Size, device, inode and both times of a file as the system knows them; all 0 where there is none."""
 
 
 class _Header(Struct, array_like=True, frozen=True):
@@ -69,10 +55,10 @@ class _Header(Struct, array_like=True, frozen=True):
 
     program: str
     path: str
-    state: _FileState
+    state: FileState
     checksum: int
     """Of the bytes that the thread's file had."""
-    beside: tuple[tuple[str, _FileState], ...]
+    beside: tuple[tuple[str, FileState], ...]
     parts: tuple[tuple[int, int], ...]
 
 
@@ -88,7 +74,7 @@ class CachedThread:
         self._reader: ThreadReader | None = None
         """Who read something new."""
         self._derived: dict[str, Any] = {}
-        self._state = _FileState.look(path)
+        self._state = _look(path)
         self._program = f"{harness.name} {_describe_program()}" if is_kept else ""
         thread = (self._recall() or self._read_to_keep()) if is_kept else None
         self.thread = thread or read_for_draft(harness, path)
@@ -118,23 +104,18 @@ class CachedThread:
                     entry.tool.forget_output()
             parts = (
                 pickle.dumps((self.thread, self._derived), 5),
-                _dump_state(reader, _list_shared(self.thread)),
+                _StatePickler(reader, self.thread).data,
             )
-            beside = (*self.thread.sources[1:], *reader.list_beside())
+            beside = tuple((path, _look(path)) for path in self.thread.sources[1:])
+            sums = tuple((len(part), zlib.crc32(part)) for part in parts)
+            checksum = reader.lines.checksum
             header = msgspec.msgpack.encode(
-                _Header(
-                    self._program,
-                    str(self.path),
-                    self._state,
-                    reader.lines.checksum,
-                    tuple((path, _FileState.look(path)) for path in beside),
-                    tuple((len(part), zlib.crc32(part)) for part in parts),
-                )
+                _Header(self._program, str(self.path), self._state, checksum, beside, sums)
             )
             place = self._find_place()
             create_private_folder(place.parent)
-            length = len(header).to_bytes(4, "big")
-            replace_file(place, b"".join((length, header, *parts)), synced=False)
+            content = (len(header).to_bytes(4, "big"), header, *parts)
+            replace_file(place, b"".join(content), synced=False)
             _delete_oldest(place.parent)
 
     def _find_place(self) -> Path:
@@ -148,17 +129,16 @@ class CachedThread:
                 header = _read_header(file)
                 old, now = header.state, self._state
                 is_known = header.program == self._program and header.path == str(self.path)
-                is_known = is_known and all(_FileState.look(p) == s for p, s in header.beside)
-                if not is_known or now.size < old.size:
+                is_known = is_known and all(_look(p) == s for p, s in header.beside)
+                if not is_known or now[0] < old[0]:
                     return None
-                if now != old and _sum_up(self.path, old.size) != header.checksum:
+                if now != old and _sum_up(self.path, old[0]) != header.checksum:
                     return None
                 os.utime(file.fileno())
-                thread: Thread
                 thread, derived = self._load(_read_part(file, header.parts[0]))
-                if now.size == old.size:
+                if now[0] == old[0]:
                     self._derived = derived
-                    return thread
+                    return thread  # type: ignore[no-any-return]
                 return self._read_on(thread, _read_part(file, header.parts[1]))
         except Exception:
             return None  # Whatever is wrong with the cache, the thread itself is there.
@@ -174,7 +154,7 @@ class CachedThread:
 
     def _read_to_keep(self) -> Thread | None:
         """Read the whole file with a reader that can read on later; None where that is not possible."""
-        is_whole = _read_byte(self.path, self._state.size - 1) in (b"\n", b"}")
+        is_whole = _read_byte(self.path, self._state[0] - 1) in (b"\n", b"}")
         reader = self._start_reader() if is_whole else None
         return self._read_with(reader) if reader else None
 
@@ -186,15 +166,14 @@ class CachedThread:
     def _read_with(self, reader: ThreadReader) -> Thread | None:
         """Read; None where something of the file is left for the next reading, or was added meanwhile."""
         thread = reader.read()
-        if reader.lines.bytes != self._state.size:
+        if reader.lines.bytes != self._state[0]:
             return None
         self._reader = reader
         return thread
 
     def _load(self, data: bytes, shared: Sequence[object] = ()) -> Any:
         package = type(self._harness).__module__.partition(".")[0]
-        value: Any = _Unpickler(data, {"tasuki", package}, shared).load()
-        return value
+        return _Unpickler(data, {"tasuki", package}, shared).load()
 
 
 def get_cache_folder() -> Path:
@@ -208,38 +187,33 @@ def forget_readings(name: str) -> list[Path]:
     `name` is the thread's path, or a part of its file's name, such as its id. Raises OSError.
     """
     gone = []
-    for place in _list_places(get_cache_folder()):
-        try:
-            with _open_own(place) as file:
-                path = Path(_read_header(file).path)
-            is_part = len(name) >= SHORTEST_NAME and name.lower() in path.name.lower()
-            is_meant = name == "all" or path == Path(os.path.abspath(name)) or is_part
-        except (OSError, msgspec.MsgspecError):
-            is_meant = name == "all"
-        if is_meant:
+    for place in get_cache_folder().glob("*.thread"):
+        path = Path()
+        with suppress(OSError, msgspec.MsgspecError), _open_own(place) as file:
+            path = Path(_read_header(file).path)
+        is_part = len(name) >= SHORTEST_NAME and name.lower() in path.name.lower()
+        if name == "all" or path == Path(os.path.abspath(name)) or is_part:
             place.unlink(missing_ok=True)
             gone.append(place)
     return gone
 
 
-def _list_places(folder: Path) -> list[Path]:
-    try:
-        return [
-            Path(entry.path) for entry in os.scandir(folder) if entry.is_file(follow_symlinks=False)
-        ]
-    except FileNotFoundError:
-        return []
-
-
 def _delete_oldest(folder: Path) -> None:
     """Delete the readings that are too many, or take too much."""
-    found = [(place.stat(), place) for place in _list_places(folder)]
-    found.sort(key=lambda one: one[0].st_mtime, reverse=True)
-    size = 0
-    for number, (status, place) in enumerate(found):
-        size += status.st_size
+    found = sorted(os.scandir(folder), key=lambda one: one.stat().st_mtime, reverse=True)
+    sizes = accumulate(one.stat().st_size for one in found)
+    for number, (place, size) in enumerate(zip(found, sizes, strict=True)):
         if number >= MOST_FILES or size > MOST_BYTES:
-            place.unlink(missing_ok=True)
+            os.unlink(place)
+
+
+def _look(path: str | Path) -> FileState:
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return (0,) * 5
+    times = found.st_mtime_ns, found.st_ctime_ns
+    return found.st_size, found.st_dev, found.st_ino, *times
 
 
 def _describe_program() -> str:
@@ -308,19 +282,17 @@ def _list_shared(thread: Thread) -> list[object]:
     return [*thread.entries, *(entry.tool for entry in thread.entries if entry.tool)]
 
 
-def _dump_state(reader: ThreadReader, shared: Sequence[object]) -> bytes:
-    file = io.BytesIO()
-    _StatePickler(file, (reader, *shared)).dump(reader.get_state())
-    return file.getvalue()
-
-
 class _StatePickler(pickle.Pickler):
     """Writes the state of a reader; what its thread holds too is only named."""
 
-    def __init__(self, file: io.BytesIO, shared: Sequence[object]) -> None:
-        super().__init__(file, 5)
+    def __init__(self, reader: ThreadReader, thread: Thread) -> None:
+        self._file = io.BytesIO()
+        super().__init__(self._file, 5)
+        shared = (reader, *_list_shared(thread))
         self._numbers = {id(one): number for number, one in enumerate(shared)}
-        self._shared_types = (Entry, ToolCall, UnreadToolCall, type(shared[0]))
+        self._shared_types = (Entry, ToolCall, UnreadToolCall, type(reader))
+        self.dump(reader.get_state())
+        self.data = self._file.getvalue()
 
     def persistent_id(self, value: object) -> int | None:
         return self._numbers.get(id(value)) if value.__class__ in self._shared_types else None

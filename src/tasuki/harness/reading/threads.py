@@ -26,7 +26,7 @@ class ThreadReader:
 
     harness = ""
     is_alone = True
-    """Nothing but its files and what is beside them decides what it reads."""
+    """Nothing but the thread's sources decides what it reads."""
 
     def __init__(self, lines: ThreadLines, log: CallLog) -> None:
         self.path, self.lines, self.log = lines.path, lines, log
@@ -62,10 +62,6 @@ class ThreadReader:
         """Go on where a reader of this state was."""
         vars(self).update(state)
         self.build_handlers()
-
-    def list_beside(self) -> tuple[str, ...]:
-        """List files and folders beside the thread's own that were read, too."""
-        return ()
 
     def add_entry(
         self,
