@@ -9,6 +9,7 @@ a tracing profiler this slows all of them alike. Without THREAD it is one of 72 
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -78,14 +79,16 @@ def measure(thread: Path, runs: int) -> tuple[float, Counter[str], Counter[str]]
     whole = []
     with tempfile.TemporaryDirectory() as data:
         env = {
-            **{k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"},
+            **{k: v for k, v in os.environ.items() if k not in run.LEFT_OUT},
             "TASUKI_DATA": data,
             "TASUKI_CONFIG": "",
         }
         for number in range(runs + 1):  # The first one compiles.
+            shutil.rmtree(Path(data) / "cache", ignore_errors=True)
             began = time.perf_counter()
             subprocess.run(run.handoff_of(thread), env=env, capture_output=True, check=True)
             whole.append(time.perf_counter() - began)
+            shutil.rmtree(Path(data) / "cache", ignore_errors=True)
             watched = subprocess.run(
                 [run.PYTHON, __file__, "--watch", str(thread)], env=env, capture_output=True
             )

@@ -47,6 +47,8 @@ PEERS = {"claude-handoff": "0.20.0", "session-handover": "0.5.0", "baton-agents"
 
 
 BIG, USUAL = 72_000_000, 3_200_000
+LEFT_OUT = ("PYTHONDONTWRITEBYTECODE", "TASUKI_CACHE")
+"""Variables that would change what is measured."""
 
 
 class Figure(NamedTuple):
@@ -97,7 +99,7 @@ class Bench:
 
     def __init__(self, data: Path) -> None:
         self.data = data
-        own = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        own = {k: v for k, v in os.environ.items() if k not in LEFT_OUT}
         self.env = {
             **own,
             "TASUKI_DATA": str(data),
