@@ -30,7 +30,7 @@ STEPS = (
     ("the thread is read", "harness/claude/read.py:ClaudeReader.read"),
     ("facts: what the user said", "draft/facts/statements.py:extract_user_statements"),
     ("facts: what the agent said", "draft/facts/statements.py:extract_assistant_statements"),
-    ("facts: all of them", "draft/facts/derive.py:derive_facts"),
+    ("facts: all of them", "draft/facts/derive.py:read_facts"),
     ("the draft: what the goal is about", "draft/rank/relevance.py:Relevance.__init__"),
     ("the draft: excerpts of the messages", "draft/rank/excerpts.py:ExcerptPicker.pick_blocks"),
     ("the draft: all of it", "draft/authors/offline.py:write_offline_draft"),
