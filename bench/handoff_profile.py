@@ -3,12 +3,13 @@
     python bench/handoff_profile.py [THREAD] [--runs N] [--write]
 
 A clock interrupts the program twice a millisecond, and the functions that run then are counted: unlike
-a tracing profiler this slows all of them alike. Without THREAD it is one of 70 MB under `.cache/bench`.
+a tracing profiler this slows all of them alike. Without THREAD it is one of 72 MB under `.cache/bench`.
 """
 
 import argparse
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,7 +30,7 @@ STEPS = (
     ("the thread is read", "harness/claude/read.py:ClaudeReader.read"),
     ("facts: what the user said", "draft/facts/statements.py:extract_user_statements"),
     ("facts: what the agent said", "draft/facts/statements.py:extract_assistant_statements"),
-    ("facts: all of them", "draft/facts/derive.py:derive_facts"),
+    ("facts: all of them", "draft/facts/derive.py:read_facts"),
     ("the draft: what the goal is about", "draft/rank/relevance.py:Relevance.__init__"),
     ("the draft: excerpts of the messages", "draft/rank/excerpts.py:ExcerptPicker.pick_blocks"),
     ("the draft: all of it", "draft/authors/offline.py:write_offline_draft"),
@@ -78,14 +79,16 @@ def measure(thread: Path, runs: int) -> tuple[float, Counter[str], Counter[str]]
     whole = []
     with tempfile.TemporaryDirectory() as data:
         env = {
-            **{k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"},
+            **{k: v for k, v in os.environ.items() if k not in run.LEFT_OUT},
             "TASUKI_DATA": data,
             "TASUKI_CONFIG": "",
         }
         for number in range(runs + 1):  # The first one compiles.
+            shutil.rmtree(Path(data) / "cache", ignore_errors=True)
             began = time.perf_counter()
             subprocess.run(run.handoff_of(thread), env=env, capture_output=True, check=True)
             whole.append(time.perf_counter() - began)
+            shutil.rmtree(Path(data) / "cache", ignore_errors=True)
             watched = subprocess.run(
                 [run.PYTHON, __file__, "--watch", str(thread)], env=env, capture_output=True
             )
@@ -121,7 +124,7 @@ def main() -> None:
     if options.watch:
         watch(str(options.thread))
         return
-    thread = options.thread or threads.write(run.CACHE / "70mb.jsonl", 70_000_000)
+    thread = options.thread or threads.write(run.CACHE / "mixture.jsonl", run.BIG, seed=2)
     text = format_profile(thread, *measure(thread, options.runs))
     print(text)
     if options.write:

@@ -337,7 +337,9 @@ def read_thread(
 
 
 def _read_entries(name: str, refs: Sequence[int] | None, question: str) -> str:
-    source, cleaner = references.open_thread(name, Path.cwd()), EntryCleaner()
+    shows_few = refs is not None and not question
+    source = references.open_thread(name, Path.cwd(), shows_few=shows_few)
+    cleaner = EntryCleaner()
     note = f"({cleaner.clean_text(source.note)})\n" if source.note else ""
     if source.problem:
         problem = cleaner.clean_text(source.problem)

@@ -5,6 +5,7 @@ through `tasuki.hidden_text` instead.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import accumulate
 
 from tasuki.patterns import compile_pattern
@@ -135,16 +136,24 @@ def cut_text(text: str, most: int) -> str:
     return text if len(text) <= most else cut_ends(text, most, 0)[0]
 
 
+_BEYOND_ASCII = compile_pattern(r"[^\x00-\x7f]")
+
+
 def count_columns(text: str) -> int:
     """Return how many columns of a terminal a text takes."""
-    from unicodedata import combining, east_asian_width
-
     if text.isascii():
         return len(text)
-    return sum(
-        0 if combining(letter) or letter in "\u200d\ufe0f" else 2 if east_asian_width(letter) in "WF" else 1
-        for letter in text
-    )  # fmt: skip
+    return len(text) + sum(map(_count_more, _BEYOND_ASCII.findall(text)))
+
+
+@cache
+def _count_more(letter: str) -> int:
+    """Return how many columns more than one a character outside of ASCII takes."""
+    from unicodedata import combining, east_asian_width
+
+    if combining(letter) or letter in "\u200d\ufe0f":
+        return -1
+    return int(east_asian_width(letter) in "WF")
 
 
 def format_size(number: int) -> str:
@@ -171,8 +180,10 @@ def cut_line(text: str, width: int) -> str:
     text = text.rstrip()
     if count_columns(text) <= width:
         return text
-    end = sum(columns < width for columns in accumulate(map(count_columns, text)))
-    ends = (piece.end() for piece in _PIECE.finditer(text) if piece.end() <= end)
+    end = max(width - 1, 0)
+    if not text.isascii():
+        end = sum(columns < width for columns in accumulate(map(count_columns, text)))
+    ends = (piece.end() for piece in _PIECE.finditer(text, 0, end + 1) if piece.end() <= end)
     words = text[: max(ends, default=0)].rstrip()
     kept = words if 2 * count_columns(words) >= width else text[:end].rstrip()
     return f"{kept}…"

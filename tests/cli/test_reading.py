@@ -93,6 +93,21 @@ def test_a_thread_as_json_and_markdown(world: World) -> None:
     )
 
 
+@pytest.mark.parametrize("form", [(), ("--json",), ("--markdown",)])
+def test_entries_are_the_same_once_a_handoff_has_cached_their_thread(
+    world: World, form: tuple[str, ...]
+) -> None:
+    """What is shown of entries does not depend on where their thread is read from."""
+    path = world.thread(work())
+    before = world.run("read", f"{path}#1-7", *form)
+    assert world.run("handoff", "--print", "--from", str(path), GOAL).returncode == 0
+    assert list((world.data / "cache").iterdir())
+    after = world.run("read", f"{path}#1-7", *form)
+
+    assert "12 passed" in before.stdout
+    assert before.stdout == after.stdout
+
+
 def test_a_question_is_answered_with_the_later_answer_too(world: World) -> None:
     """What was said first and what took it back are both there, in order, with their refs."""
     path = world.thread(work())

@@ -1,5 +1,6 @@
 """The review screen shows the brief beside its evidence, and leaves with the user's decision."""
 
+import os
 import re
 import shutil
 import sys
@@ -297,6 +298,33 @@ def test_in_a_real_terminal(terminal: Terminal, tmp_path: Path, colour: str) -> 
     assert result.action == "start"
     assert "ä" in result.text
     terminal.shows(pane, "[ended 0]")
+
+
+def test_keys_that_are_typed_at_the_first_frame_are_kept(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    """The brief is there before its screen is loaded; keys are not echoed, and reach the screen."""
+    go = tmp_path / "go"
+    code = (
+        "import os, pathlib, sys, time\n"
+        "from programs.review_here import BRIEF, THREAD\n"
+        "from tasuki.cli.handoff.first_frame import format_title, show_first_frame\n"
+        "with show_first_frame(BRIEF, format_title(BRIEF, THREAD, 200)):\n"
+        f"    while not os.path.exists({str(go)!r}): time.sleep(0.02)\n"
+        "    keys = os.read(0, 9)\n"
+        "print('got', keys)\n"
+    )
+    terminal.env["PYTHONPATH"] = os.pathsep.join(sys.path)
+    pane = terminal.open([sys.executable, "-c", code], tmp_path, 80, 24)
+    screen = terminal.shows(pane, "^S start")
+    terminal.keys(pane, "C-s", "q")
+
+    assert screen.split("\n")[0].startswith(" Brief: ")
+    assert "Goal: Fix the login timeout" in screen.split("\n")[1]
+    assert "## Context" in screen.split("\n")[3]
+    assert wait_until_settled(terminal, pane, 5.0) == screen
+    go.touch()
+    assert "got b'\\x13q'" in terminal.shows(pane, "[ended 0]")
 
 
 def test_a_quoted_line_shows_the_entries_of_its_quote() -> None:

@@ -72,7 +72,8 @@ def read(
     name, refs = references.split_spec(spec)
     if refs is not None and question is not None:
         raise click.UsageError("Name entries or ask a question, not both.")
-    opened_thread, cleaner = references.open_thread(name, Path.cwd()), EntryCleaner()
+    opened_thread = references.open_thread(name, Path.cwd(), shows_few=refs is not None)
+    cleaner = EntryCleaner()
     _print_notes(opened_thread, cleaner)
     if question is not None:
         question = question.encode("utf-8", "replace").decode()  # JSON has no other bytes

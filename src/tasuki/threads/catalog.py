@@ -152,7 +152,8 @@ def _read_heads(
 
 def is_text(path: Path) -> bool:
     """Tell whether a database can hold a path."""
-    return str(path) == str(path).encode("utf-8", "replace").decode()
+    text = str(path)
+    return text.isascii() or text == text.encode("utf-8", "replace").decode()
 
 
 def _use_store(use: "Callable[[HeadStore], T]") -> "T | None":

@@ -11,7 +11,7 @@ import errno
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 
 from tasuki.draft.redact.answers import find_given_secrets
@@ -36,6 +36,8 @@ BUSY_SECONDS = 15.0
 """How long to wait for another process that builds the index."""
 ENOUGH = 3
 """Threads that must match before a search stops trying weaker expressions."""
+FEW = 4
+"""Threads that an update read and a search may show without reading them again."""
 DEAD = 5_000
 """Dead blocks that are never a reason to rebuild the index."""
 COMMIT_SECONDS = 3.0
@@ -50,6 +52,9 @@ _PLAIN_ID = compile_pattern(r"[0-9A-Za-z][\w.:-]{3,}")
 
 class ThreadIndex(IndexFile):
     """The full text of all threads; also see `IndexFile`."""
+
+    just_read: Mapping[str, Thread] = {}
+    """Threads that the last update read, by their paths, where they were few."""
 
     # -- updating ----------------------------------------------------------------------
 
@@ -124,11 +129,14 @@ class ThreadIndex(IndexFile):
                     self._db.execute(f"DELETE FROM {table}")
                 self._db.execute("INSERT INTO words (words) VALUES ('delete-all')")
         waiting = sorted(self.find_stale(files), key=lambda pair: pair[1].modified)
+        self.just_read = just_read = dict[str, Thread]()
         committed = time.monotonic()
         self._db.execute("BEGIN IMMEDIATE")
         try:
             for file, harness, thread in blocks.read_ahead_threads(waiting):
                 self._put_thread(file, harness, thread, result)
+                if isinstance(thread, Thread) and len(waiting) <= FEW:
+                    just_read[str(file.path)] = thread
                 result.threads += 1
                 report(file.bytes)
                 if time.monotonic() - committed > COMMIT_SECONDS:

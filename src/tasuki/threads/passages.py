@@ -47,20 +47,22 @@ class EntryCleaner:
         return shorten_to_line(self.clean_text(text), width)
 
     def _clean_call(self, call: ToolCall) -> ToolCall:
-        return replace(
-            call,
-            output=self.clean_text(call.output),  # first, for it may name what the command holds
-            command=self.clean_text(call.command),
-            detail=self.clean_text(call.detail),
-            paths=tuple(map(self.clean_text, call.paths)),
-            changes=tuple(
+        fields = {name: getattr(call, name) for name in ToolCall.__struct_fields__}
+        cleaned = {
+            "output": self.clean_text(call.output),  # first, for it may name what the command holds
+            "command": self.clean_text(call.command),
+            "detail": self.clean_text(call.detail),
+            "paths": tuple(map(self.clean_text, call.paths)),
+            "changes": tuple(
                 FileChange(
                     self.clean_text(c.path), c.kind, self.clean_text(c.old), self.clean_text(c.new)
                 )
                 for c in call.changes
             ),
-            todos=call.todos and tuple(Todo(self.clean_text(t.text), t.status) for t in call.todos),
-        )
+            "todos": call.todos
+            and tuple(Todo(self.clean_text(t.text), t.status) for t in call.todos),
+        }
+        return ToolCall(**{**fields, **cleaned})  # Without what only reads an output later.
 
 
 LINES = 3

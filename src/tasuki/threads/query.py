@@ -21,6 +21,7 @@ _PART = compile_pattern(
 )
 _TOKEN = compile_pattern(r"[^\W_]+")
 _CJK = compile_pattern("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
+_BEYOND_ASCII = compile_pattern(r"[^\x00-\x7f]")
 PREFIX = 4
 """Letters from which a word also finds longer ones that begin with it."""
 MAX_WORDS = 24
@@ -159,12 +160,12 @@ def fold_accents(text: str) -> str:
     """Return a text of the same length without accents, as the index compares words."""
     if text.isascii():
         return text
-    return "".join(c if c.isascii() or _CJK.match(c) else _strip_accent(c) for c in text)
+    return _BEYOND_ASCII.sub(lambda found: _strip_accent(found[0]), text)
 
 
 @cache
 def _strip_accent(character: str) -> str:
-    return unicodedata.normalize("NFKD", character)[0]
+    return character if _CJK.match(character) else unicodedata.normalize("NFKD", character)[0]
 
 
 def _build_expression(word: str, prefix: bool = False) -> str:

@@ -18,6 +18,7 @@ from tasuki.threads import catalog
 from tasuki.vault import Vault
 
 if TYPE_CHECKING:
+    from tasuki.harness.protocol import Harness
     from tasuki.threads.passages import EntryCleaner, Passage
 
 MAX_REFS = 200
@@ -40,6 +41,8 @@ class OpenedThread(Struct, frozen=True):
     """Why the thread no longer exists. Then only what the handoff kept can be read."""
     note: str = ""
     """A sentence on where the thread was read from, if it was not its own file."""
+    reading: object = None
+    """What a thread depends on whose outputs are read when they are asked for."""
 
     @property
     def citations_by_ref(self) -> dict[int, Citation]:
@@ -85,14 +88,15 @@ def split_spec(spec: str) -> tuple[str, list[int] | None]:
     return match["thread"].strip(), refs[:MAX_REFS]
 
 
-def open_thread(name: str, cwd: Path) -> OpenedThread:
+def open_thread(name: str, cwd: Path, *, shows_few: bool = False) -> OpenedThread:
     """Open the thread of a handoff's id, or of what `--from` takes.
 
-    Raises ThreadNotFound, ThreadUnreadable or UsageError. Where a handoff's thread is gone, the
-    entries that the handoff kept are still available.
+    With `shows_few` it comes from its cache, where a handoff left one. Raises ThreadNotFound,
+    ThreadUnreadable or UsageError. Where a handoff's thread is gone, the entries that the handoff
+    kept are still available.
     """
     try:
-        return open_predecessor(Vault().get(name))
+        return open_predecessor(Vault().get(name), shows_few=shows_few)
     except HandoffNotFound as error:
         if "cannot be read" in str(error):
             raise
@@ -105,10 +109,20 @@ def open_thread(name: str, cwd: Path) -> OpenedThread:
             f"Neither a handoff nor a thread has the id {name}. "
             "List them with: tasuki handoffs, tasuki threads --all"
         ) from error
-    thread = harness.read(path)
+    thread, reading = _read_thread(harness, path, shows_few=shows_few)
     by_path = os.sep in name or os.path.isfile(name)
     label = name if by_path or thread.id.startswith(name) else thread.id
-    return OpenedThread(label, thread, note=note)
+    return OpenedThread(label, thread, note=note, reading=reading)
+
+
+def _read_thread(harness: "Harness", path: Path, *, shows_few: bool) -> tuple[Thread, object]:
+    """Read a thread; return it with what its outputs depend on."""
+    if not shows_few:
+        return harness.read(path), None
+    from tasuki.harness.reading.cache import CachedThread
+
+    cached = CachedThread(harness, path)
+    return cached.thread, cached
 
 
 def describe_broken_lines(thread: Thread) -> str:
@@ -118,16 +132,17 @@ def describe_broken_lines(thread: Thread) -> str:
     return f"{len(broken)} broken line(s) skipped in {thread.path}: {numbers}" if broken else ""
 
 
-def open_predecessor(handoff: Handoff) -> OpenedThread:
+def open_predecessor(handoff: Handoff, *, shows_few: bool = False) -> OpenedThread:
     """Open the predecessor of a handoff, as far as it still exists."""
     origin = handoff.predecessor
     path = Path(origin.path)
     try:
         harness = catalog.get_reader(origin.harness, path)
-        thread = harness.read(path)
+        thread, reading = _read_thread(harness, path, shows_few=shows_few)
     except (TasukiError, OSError, ValueError) as error:  # ValueError: an impossible file name.
         return OpenedThread(handoff.id[:8], None, handoff, str(error))
-    return OpenedThread(handoff.id[:8], thread, handoff, note=catalog.describe_copy(harness, path))
+    note = catalog.describe_copy(harness, path)
+    return OpenedThread(handoff.id[:8], thread, handoff, note=note, reading=reading)
 
 
 def walk_chain(newest: OpenedThread) -> Iterator[OpenedThread]:

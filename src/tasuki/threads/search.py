@@ -4,7 +4,7 @@ The index finds the places in threads; the threads themselves give the text.
 """
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tasuki.errors import TasukiError
 from tasuki.harness.protocol import Harness, ThreadFile
-from tasuki.model import Handoff
+from tasuki.model import Handoff, Thread
 from tasuki.threads.blocks import IndexedThread, IndexHit
 from tasuki.threads.catalog import describe_copy, get_reader
 from tasuki.threads.index import ThreadIndex
@@ -52,12 +52,14 @@ def refresh_index(
 
 
 def search_threads(index: ThreadIndex, query: Query, limit: int = 10) -> list[ThreadSearchResult]:
-    """Return the best threads first. Reads only the threads that are shown."""
-    cleaner = EntryCleaner()
-    return [_build_result(hit, query, cleaner) for hit in index.search_index(query, limit)]
+    """Return the best threads first. Reads only those that are shown, and that no update just read."""
+    cleaner, known = EntryCleaner(), index.just_read
+    return [_build_result(hit, query, cleaner, known) for hit in index.search_index(query, limit)]
 
 
-def _build_result(hit: IndexHit, query: Query, cleaner: EntryCleaner) -> ThreadSearchResult:
+def _build_result(
+    hit: IndexHit, query: Query, cleaner: EntryCleaner, known: Mapping[str, Thread]
+) -> ThreadSearchResult:
     thread = replace(
         hit.thread,
         id=cleaner.clean_line(hit.thread.id),
@@ -71,7 +73,7 @@ def _build_result(hit: IndexHit, query: Query, cleaner: EntryCleaner) -> ThreadS
     try:
         path = Path(hit.thread.path)
         harness = get_reader(hit.thread.harness, path)
-        entries = harness.read(path).readable
+        entries = (known.get(hit.thread.path) or harness.read(path)).readable
     except TasukiError as error:
         return ThreadSearchResult(thread, hit.score, problem=cleaner.clean_text(str(error)))
     ranges = hit.ranges[:RANGES]

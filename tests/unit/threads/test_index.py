@@ -17,6 +17,7 @@ from tasuki.harness import registry as harnesses
 from tasuki.harness.protocol import Harness, ThreadFile
 from tasuki.threads.index import ThreadIndex
 from tasuki.threads.query import parse_query
+from tasuki.threads.search import search_threads
 from tasuki_testing import ThreadBuilder
 
 
@@ -221,6 +222,19 @@ def test_only_what_changed_is_read_again(shelf: Shelf) -> None:
     assert before > 5
     assert before <= alive <= before + 1
     assert made <= before + 2
+
+
+def test_what_an_update_read_is_shown_without_reading_it_again(shelf: Shelf) -> None:
+    """The lines of a thread that was just indexed are there, though its file is gone meanwhile."""
+    path = shelf.put(about("apricots", 1))
+    with ThreadIndex(shelf.path) as index:
+        index.update_threads(shelf.files())
+        path.unlink()
+        (shown,) = search_threads(index, parse_query("apricots"))
+        assert [line.text for line in shown.lines] == ["Look into apricots"]
+    with ThreadIndex(shelf.path) as index:
+        (shown,) = search_threads(index, parse_query("apricots"))
+        assert (shown.lines, bool(shown.problem)) == ((), True)
 
 
 def test_a_thread_rewritten_from_its_beginning_is_found_by_its_new_words_alone(

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, cast
 
@@ -12,7 +13,7 @@ from msgspec import Struct
 from tasuki import handoffs
 from tasuki.draft import brief as briefs
 from tasuki.errors import GoalHasSecret, TasukiError, UsageError
-from tasuki.text_safety import clean_for_display
+from tasuki.text_safety import clean_for_display, clean_text
 
 FALLBACK_EDITORS = ("sensible-editor", "nano", "vi")
 
@@ -155,12 +156,15 @@ class StartOptions(Struct, frozen=True):
         An editor that leaves an empty file, or fails, cancels.
         """
         text = prepared.brief
-        if not self.editor and os.environ.get("TERM", "dumb") != "dumb":
-            try:
+        is_screen = not self.editor and os.environ.get("TERM", "dumb") != "dumb"
+        if is_screen and find_spec("textual"):
+            from tasuki.cli.handoff.first_frame import format_title, show_first_frame
+
+            title = format_title(text, prepared.thread, self.budget)
+            frame = show_first_frame(clean_text(text), title)
+            with contextlib.suppress(ImportError), frame:
                 from tasuki.cli.handoff.review_screen import show_review
-            except ImportError:
-                pass
-            else:
+
                 notes = [*prepared.authorship_notes, *prepared.warnings, *prepared.notes]
                 left_out = prepared.handoff.draft.left_out
                 result = show_review(text, prepared.thread, left_out, notes, self.budget)

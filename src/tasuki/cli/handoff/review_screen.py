@@ -16,9 +16,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Label, OptionList, Static, TabbedContent, TabPane, TextArea
 from textual.widgets.option_list import Option
 
-from tasuki.draft.brief import FENCE_CLOSE, FENCE_OPEN, format_item, split_brief
+from tasuki.cli.handoff.first_frame import END_SIGNALS, KEYS_LINE, WIDE, format_title
+from tasuki.draft.brief import FENCE_CLOSE, FENCE_OPEN, format_item
 from tasuki.draft.redact.quotes import QuoteRedactor
-from tasuki.draft.text.split import count_tokens
 from tasuki.model import Entry, Item, Thread
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, clean_text
@@ -27,11 +27,9 @@ ReviewAction = Literal["start", "save", "cancel"]
 
 _BRACKETS = compile_pattern(r"\[(#\d+[^\]\n]*)\]")
 _NUMBER = compile_pattern(r"#(\d+)")
-_END_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 MOST_ENTRY_CHARACTERS = 60_000
 """Most characters of one entry that are laid out; more would block the screen for a second."""
 _RULE = "─" * 24
-KEYS_LINE = "type to edit  ^S start  F2 save only  Esc cancel  Tab move  F3 next tab  ^Z undo"
 KEYS_LINE_LEFT_OUT = "Enter insert  Tab move  F3 next tab  ^S start  F2 save only  Esc cancel"
 
 
@@ -55,7 +53,7 @@ def show_review(
     edited is returned unchanged.
     """
     app = ReviewApp(brief, thread, left_out, warnings, budget)
-    handlers = {order: signal.getsignal(order) for order in _END_SIGNALS}
+    handlers = {order: signal.getsignal(order) for order in END_SIGNALS}
     app.run()
     for order, handler in handlers.items():
         signal.signal(order, handler)
@@ -159,7 +157,7 @@ class ReviewApp(App[None]):
 
     TITLE = "tasuki"
     ENABLE_COMMAND_PALETTE = False
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012
     CSS = """
     #title { height: 2; padding: 0 1; text-style: bold; text-wrap: nowrap; text-overflow: ellipsis; }
     #sides { height: 1fr; }
@@ -228,7 +226,7 @@ class ReviewApp(App[None]):
 
     def on_mount(self) -> None:
         """Start on the brief, in the terminal's own colours; an order to end restores those."""
-        for order in _END_SIGNALS:
+        for order in END_SIGNALS:
             asyncio.get_running_loop().add_signal_handler(order, self._end_on_signal, order)
         light = os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
         for theme in ("ansi-light" if light else "ansi-dark", "textual-ansi"):
@@ -270,19 +268,10 @@ class ReviewApp(App[None]):
     @on(TextArea.Changed)
     def _show_size(self) -> None:
         text = self.query_one(TextArea).text
-        past, goal = split_brief(text)
-        size = count_tokens(past)
-        budget_note = f" of {self.budget:,}" if self.budget else ""
-        over_note = "  OVER BUDGET" if self.budget and size > self.budget else ""
-        edited_note = "  edited" if text != self.shown_brief else ""
+        note = "  edited" if text != self.shown_brief else ""
         name = self._redactor.redact(self.thread.name)
-        thread_title = clean_for_display(
-            f"{self.thread.harness} {self.thread.id[:8]} {name}"
-        ).strip()
-        self.query_one("#title", Static).update(
-            f"Brief: {size:,}{budget_note} tokens, not counting the goal{over_note}{edited_note}   {thread_title}\n"
-            f"Goal: {clean_for_display(' '.join(goal.split())) or '(none)'}"
-        )
+        title = format_title(text, self.thread, self.budget, name, note)
+        self.query_one("#title", Static).update(title)
 
     @on(TextArea.SelectionChanged)
     def _show_entries(self) -> None:
