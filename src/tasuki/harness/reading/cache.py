@@ -24,6 +24,7 @@ from msgspec import Struct
 from tasuki.files import create_private_folder, get_data_folder, replace_file
 from tasuki.harness.optional import call_optional, follow_thread, read_for_draft
 from tasuki.harness.protocol import Harness
+from tasuki.harness.reading.jsonl import HUGE
 from tasuki.harness.reading.threads import ThreadReader
 from tasuki.harness.reading.unread import UnreadToolCall
 from tasuki.model import Entry, Thread, ToolCall
@@ -65,7 +66,7 @@ class _Header(Struct, array_like=True, frozen=True):
 class CachedThread:
     """A thread, and what was derived from it, as far as its cache holds them.
 
-    Without `is_kept` there is no cache. Raises what `Harness.read` raises.
+    There is no cache without `is_kept`, and of a huge file, to save memory. Raises what `Harness.read` raises.
     """
 
     def __init__(self, harness: Harness, path: Path, *, is_kept: bool = True) -> None:
@@ -75,6 +76,7 @@ class CachedThread:
         """Who read something new."""
         self._derived: dict[str, Any] = {}
         self._state = _look(path)
+        is_kept = is_kept and self._state[0] <= HUGE
         self._program = f"{harness.name} {_describe_program()}" if is_kept else ""
         thread = (self._recall() or self._read_to_keep()) if is_kept else None
         self.thread = thread or read_for_draft(harness, path)
