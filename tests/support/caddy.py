@@ -46,7 +46,11 @@ def missing() -> str:
 def find_program() -> str | None:
     """Caddy on the PATH, else the one that `scripts/setup` took out of Debian's package."""
     taken = (
-        Path(os.environ.get("TASUKI_TEST_CACHE") or ROOT / ".cache") / "caddy" / "usr" / "bin" / "caddy"
+        Path(os.environ.get("TASUKI_TEST_CACHE") or ROOT / ".cache")
+        / "caddy"
+        / "usr"
+        / "bin"
+        / "caddy"
     )
     return shutil.which("caddy") or (str(taken) if taken.is_file() else None)
 
