@@ -18,7 +18,7 @@ from tasuki.model import Entry, Handoff, HandoffEvent, Predecessor, ThreadHead
 from tasuki.threads.blocks import IndexedThread
 from tasuki.threads.passages import Passage
 from tasuki.threads.question import AnswerSentence
-from tasuki.vault import Successor
+from tasuki.vault.lineage import Successor
 from tasuki.vault.store import State
 
 NAME = "NAME"
