@@ -176,8 +176,13 @@ def test_a_cache_runs_nothing(tmp_path: Path) -> None:
     for shared in ((), (object(),)):
         with pytest.raises(pickle.UnpicklingError):
             cache._Unpickler(pickle.dumps(Evil()), {"tasuki"}, shared).load()
-    with pytest.raises(pickle.UnpicklingError):
-        cache._Unpickler(b"ctasuki.files\ncreate_file\n.", {"tasuki"}, ()).load()
+    for module, name in (
+        ("tasuki.files", "create_file"),
+        ("tasuki.session.turn_end", "subprocess.Popen"),
+    ):
+        named = b"".join(b"\x8c" + bytes([len(x)]) + x.encode() for x in (module, name))
+        with pytest.raises(pickle.UnpicklingError):
+            cache._Unpickler(b"\x80\x04" + named + b"\x93.", {"tasuki"}, ()).load()
     assert not (tmp_path / "made").exists()
 
 

@@ -313,10 +313,11 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("builtins", "getattr"):
             return _get_method
-        is_own = module.partition(".")[0] in self._packages
-        if is_own or (module, name) in _SAFE:
+        if (module, name) in _SAFE:
+            return super().find_class(module, name)
+        if module.partition(".")[0] in self._packages:
             found = super().find_class(module, name)
-            if isinstance(found, type) or not is_own:
+            if isinstance(found, type) and found.__module__ == module:
                 return found
         raise pickle.UnpicklingError(f"{module}.{name} is not a part of a cache")
 
