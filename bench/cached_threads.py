@@ -101,7 +101,7 @@ def describe(value: Any) -> Any:
 def read_both(path: Path, *, briefs: bool) -> tuple[Any, Any]:
     """Return what is read through the cache, and what is read without it."""
     from tasuki.config.settings import LoadedSettings, Settings
-    from tasuki.draft.facts.derive import derive_facts, read_facts, still_hold
+    from tasuki.draft.facts.derive import derive_facts, read_facts
     from tasuki.draft.pipeline import make_handoff
     from tasuki.errors import TasukiError
     from tasuki.harness.reading.cache import CachedThread
@@ -116,7 +116,7 @@ def read_both(path: Path, *, briefs: bool) -> tuple[Any, Any]:
                 made = make_handoff(harness, found, Goal(GOAL), loaded, handoff_id="x", to="")
                 return made.context
             cached = CachedThread(harness, found, is_kept=is_kept)
-            known = cached.derive("facts", read_facts, still_hold)
+            known = cached.derive("facts", read_facts)
             cached.save()
             return describe([cached.thread, derive_facts(cached.thread, None, GOAL, known)])
         except TasukiError as error:

@@ -5,7 +5,7 @@
 
 import os
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Callable
 from functools import lru_cache
 
 from tasuki.files import resolve_path
@@ -95,44 +95,56 @@ def follow_links(path: str, folder: str) -> str:
     return f"{folder}{found[len(real) :]}" if found.startswith(f"{real}/") else path
 
 
-_RESOLVED: dict[str, str] = {}
-MOST_RESOLVED = 8_192
+Found = dict[tuple[str, bool], str]
+_found: Found = {}
+"""Each path that this process looked up without its links, and each folder as it is on this machine (True)."""
+MOST_FOUND = 8_192
+DEPENDING: list[Callable[[], None]] = [make_relative.cache_clear]
+"""Clear what other caches made of it."""
 
 
 def resolve_links(path: str) -> str:
     """Return a path in its one form, without the symbolic links that are on this machine."""
-    if (found := _RESOLVED.get(path)) is None:
-        if len(_RESOLVED) >= MOST_RESOLVED:
+    return _recall(path, is_folder=False)
+
+
+def find_real_folder(folder: str) -> str:
+    """Return a folder of this machine without symbolic links, empty where there is none."""
+    return _recall(folder, is_folder=True)
+
+
+def _recall(path: str, *, is_folder: bool) -> str:
+    if (found := _found.get((path, is_folder))) is None:
+        if len(_found) >= MOST_FOUND:
             forget_links()
-        found = _RESOLVED[path] = _look_up(path)
+        found = _found[path, is_folder] = _look_up(path, is_folder)
     return found
 
 
-def _look_up(path: str) -> str:
+def _look_up(path: str, is_folder: bool) -> str:
+    if is_folder and not (path[:1] == "/" and os.path.isdir(path)):
+        return ""
     path = normalize_path(path)
     return normalize_path(resolve_path(path)) if path[:1] == "/" else path
 
 
-def forget_links() -> None:
-    """Forget what this process has looked up of links and folders."""
-    for forget in (_RESOLVED.clear, make_relative.cache_clear, find_real_folder.cache_clear):
-        forget()
+def forget_links() -> Found:
+    """Forget what was looked up of links and folders; return where what is looked up from now on is noted."""
+    global _found
+    _found = {}
+    for clear in DEPENDING:
+        clear()
+    return _found
 
 
-def list_resolved() -> tuple[tuple[str, str], ...]:
-    """List the paths whose links this process has looked up, and what they are without them."""
-    return tuple(_RESOLVED.items())
+def are_noted_in(found: Found) -> bool:
+    """Return whether all that was looked up since is there: nobody has forgotten it."""
+    return found is _found
 
 
-def are_resolved(paths: Iterable[tuple[str, str]]) -> bool:
-    """Return whether paths are without their links what they were."""
-    return all(_look_up(path) == found for path, found in paths)
-
-
-@lru_cache(maxsize=1_024)
-def find_real_folder(folder: str) -> str:
-    """Return a folder of this machine without symbolic links, empty where there is none."""
-    return resolve_links(folder) if folder[:1] == "/" and os.path.isdir(folder) else ""
+def still_lead(found: Found) -> bool:
+    """Return whether links and folders are what they were."""
+    return all(_look_up(*what) == there for what, there in found.items())
 
 
 def is_outside(path: str) -> bool:

@@ -19,7 +19,7 @@ from tasuki.draft import assemble
 from tasuki.draft.authors import fallback
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.facts import git
-from tasuki.draft.facts.derive import DerivedFacts, derive_facts, read_facts, still_hold
+from tasuki.draft.facts.derive import DerivedFacts, derive_facts, read_facts
 from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.errors import NothingToHandOff, TasukiError
 from tasuki.harness.protocol import Harness
@@ -140,7 +140,7 @@ def analyze_thread(
     revision = Revision() if replay else git.GitProbe(thread.cwd).read_revision()
 
     report(EXTRACTING)
-    known = cached.derive("facts", read_facts, still_hold)
+    known = cached.derive("facts", read_facts)
     derived = derive_facts(thread, revision, goal.text, known)
     if (before := _read_planning(harness, thread)) is not None:
         from tasuki.draft.facts.earlier_handoffs import quote_before_plan

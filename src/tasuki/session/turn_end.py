@@ -30,12 +30,12 @@ def do_work(name: str, path: str) -> None:
 
             run_in_background(name, path)
         if path and has_work(settings) and settings.cache:
-            from tasuki.draft.facts.derive import read_facts, still_hold
+            from tasuki.draft.facts.derive import read_facts
             from tasuki.harness.reading.cache import CachedThread
             from tasuki.harness.registry import get_harness
 
             cached = CachedThread(get_harness(name), Path(path))
-            cached.derive("facts", read_facts, still_hold)
+            cached.derive("facts", read_facts)
             cached.save()
 
 

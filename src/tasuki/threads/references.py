@@ -4,6 +4,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,9 +120,13 @@ def _read_thread(harness: "Harness", path: Path, *, shows_few: bool) -> tuple[Th
     """Read a thread; return it with what its outputs depend on."""
     if not shows_few:
         return harness.read(path), None
+    from tasuki.config.settings import load_settings
     from tasuki.harness.reading.cache import CachedThread
 
-    cached = CachedThread(harness, path)
+    is_kept = False
+    with suppress(TasukiError):
+        is_kept = load_settings(Path.cwd()).cache
+    cached = CachedThread(harness, path, is_kept=is_kept)
     return cached.thread, cached
 
 

@@ -13,12 +13,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tasuki.draft.facts.derive import derive_facts, read_facts, still_hold
+from tasuki.draft.facts.derive import derive_facts, read_facts
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness.reading import cache
 from tasuki.harness.reading.cache import CachedThread, forget_readings, get_cache_folder
 from tasuki.harness.registry import get_harness
 from tasuki.model import Thread
+from tasuki.paths import forget_links, resolve_links
 from tasuki_testing import ThreadBuilder, story
 
 KEPT = ("claude", "codex", "pi")
@@ -50,7 +51,7 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def read(name: str, path: Path) -> CachedThread:
     """Read a thread with its facts through the cache, as a handoff does."""
     cached = CachedThread(get_harness(name), path)
-    cached.derive("facts", read_facts, still_hold)
+    cached.derive("facts", read_facts)
     cached.save()
     return cached
 
@@ -64,7 +65,17 @@ def encode(thread: Thread) -> bytes:
         + [getattr(e.tool, f) for f in ("id", "kind", "command", "paths", "status", "exit_code", "todos", "changes") if e.tool]
         for e in thread.entries
     ]  # fmt: skip
-    return msgspec.json.encode([bare, entries, calls])
+    return repr([bare, entries, calls]).encode("utf-8", "surrogatepass")
+
+
+def write_real(folder: Path, output: str) -> Path:
+    """A thread with one command, in the order of Claude Code's own keys: its output is left in the file."""
+    build = ThreadBuilder("claude")
+    build.user("Run the tests").shell("pytest -q", output)
+    path = build.write(folder)
+    ordered = r'("uuid":"[^"]+","timestamp":"[^"]+"),("message":.*)}'
+    path.write_text(re.sub(ordered, r"\2,\1}", path.read_text()))
+    return path
 
 
 def assert_same(name: str, path: Path) -> CachedThread:
@@ -72,7 +83,7 @@ def assert_same(name: str, path: Path) -> CachedThread:
     cached = read(name, path)
     plain = CachedThread(get_harness(name), path, is_kept=False)
     assert encode(cached.thread) == encode(plain.thread)
-    known = derive_facts(cached.thread, None, "", cached.derive("facts", read_facts, still_hold))
+    known = derive_facts(cached.thread, None, "", cached.derive("facts", read_facts))
     assert known.facts == derive_facts(plain.thread).facts
     return cached
 
@@ -175,14 +186,14 @@ def test_a_cache_runs_nothing(tmp_path: Path) -> None:
 
     for shared in ((), (object(),)):
         with pytest.raises(pickle.UnpicklingError):
-            cache._Unpickler(pickle.dumps(Evil()), {"tasuki"}, shared).load()
+            cache._Unpickler(pickle.dumps(Evil()), shared).load()
     for module, name in (
         ("tasuki.files", "create_file"),
         ("tasuki.session.turn_end", "subprocess.Popen"),
     ):
         named = b"".join(b"\x8c" + bytes([len(x)]) + x.encode() for x in (module, name))
         with pytest.raises(pickle.UnpicklingError):
-            cache._Unpickler(b"\x80\x04" + named + b"\x93.", {"tasuki"}, ()).load()
+            cache._Unpickler(b"\x80\x04" + named + b"\x93.").load()
     assert not (tmp_path / "made").exists()
 
 
@@ -275,13 +286,7 @@ def test_two_at_once(tmp_path: Path) -> None:
 
 def test_outputs_stay_in_the_thread(tmp_path: Path) -> None:
     """What a command printed is not in the cache, and is read from the thread's file."""
-    build = ThreadBuilder("claude")
-    build.user("Run the tests").shell("pytest -q", "zebra-output\n4 passed in 0.12s")
-    path = build.write(tmp_path)
-    real = re.sub(
-        r'("uuid":"[^"]+","timestamp":"[^"]+"),("message":.*)}', r"\2,\1}", path.read_text()
-    )
-    path.write_text(real)  # In the order of Claude Code's own keys.
+    path = write_real(tmp_path, "zebra-output\n4 passed in 0.12s")
     read("claude", path)
     (place,) = get_cache_folder().iterdir()
 
@@ -338,8 +343,73 @@ def test_a_file_that_is_made_or_linked_later_counts(tmp_path: Path) -> None:
     for prepare in steps:
         prepare()
         cached = assert_same("claude", path)
-        known = cached.derive("facts", read_facts, still_hold)
+        known = cached.derive("facts", read_facts)
         facts = derive_facts(cached.thread, None, "", known).facts
         names.append(sorted(f.path for f in (*facts.files, *facts.spoken_of)))
 
     assert names == [[f"{link}/a.py"], ["a.py"], ["a.py"], ["a.py", "src/later.py"]]
+
+
+def test_a_name_that_is_no_text_is_no_obstacle(tmp_path: Path) -> None:
+    """A thread in a folder whose name is not UTF-8 is kept like any other."""
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    folder.mkdir()
+    path = story("claude").write(folder)
+    read("claude", path)
+    assert_same("claude", path)
+
+    assert len(list(get_cache_folder().iterdir())) == 1
+
+
+def test_ids_that_end_alike_are_different_lines(tmp_path: Path) -> None:
+    """Identifiers of one machine (UUID 1) end in the same digits: nothing of the thread is lost."""
+    path = story("claude").write(tmp_path)
+    alike = re.sub(
+        r'"([0-9a-f]{8})-([0-9a-f-]{15})([0-9a-f]{12})"',
+        lambda m: f'"{m[3][-8:]}-{m[2]}00163e000001"',
+        path.read_text(),
+    )
+    before = CachedThread(get_harness("claude"), path, is_kept=False).thread
+    path.write_text(alike)
+    after = CachedThread(get_harness("claude"), path, is_kept=False).thread
+
+    assert [entry.text for entry in after.entries] == [entry.text for entry in before.entries]
+
+
+def test_links_that_are_followed_after_the_facts_count(tmp_path: Path) -> None:
+    """Whatever was looked up until the thread was kept must lead where it led."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "one")
+    path = story("claude").write(tmp_path)
+    seen = []
+    for target in ("one", "one", "two"):
+        link.unlink()
+        link.symlink_to(tmp_path / target)
+        cached = CachedThread(get_harness("claude"), path)
+        seen.append(cached.derive("where", lambda _: resolve_links(str(link))))
+        cached.save()
+
+    assert seen == [str(tmp_path / name) for name in ("one", "one", "two")]
+
+
+def test_what_others_forget_is_not_kept(tmp_path: Path) -> None:
+    """Where somebody else forgets what was looked up, as a server does, nothing is kept."""
+    path = story("claude").write(tmp_path)
+    cached = CachedThread(get_harness("claude"), path)
+    forget_links()
+    cached.save()
+
+    assert not list(get_cache_folder().glob("*"))
+
+
+def test_outputs_stay_where_they_were_read(tmp_path: Path) -> None:
+    """A thread that was kept has its outputs still, even where its file is cut afterwards."""
+    thread = write_real(tmp_path, "zebra-output\n4 passed in 0.12s")
+    cached = CachedThread(get_harness("claude"), thread)
+    outputs = [e.tool.output for e in cached.thread.entries if e.tool]
+    cached.save()
+    os.truncate(thread, 0)
+
+    assert [e.tool.output for e in cached.thread.entries if e.tool] == outputs

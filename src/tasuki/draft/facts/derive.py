@@ -23,7 +23,7 @@ from tasuki.draft.text.split import (
     split_sentences,
 )
 from tasuki.model import Entry, Facts, Lesson, Quote, Revision, Thread
-from tasuki.paths import are_resolved, find_real_folder, forget_links, is_outside, list_resolved
+from tasuki.paths import is_outside
 
 T = TypeVar("T")
 
@@ -51,8 +51,6 @@ class DerivedFacts(Struct, frozen=True):
     parent: str = ""
     """Id of the handoff that the thread began with, empty if it began with none."""
     mentions: Mentions = Mentions()
-    looked_up: tuple[Any, ...] = ()
-    """The thread's folder as it is on this machine, and the links that were followed."""
     memo: dict[str, Any] = {}
     """What the thread and these statements alone decide, by its name; it is kept with them."""
 
@@ -62,16 +60,6 @@ class DerivedFacts(Struct, frozen=True):
             self.memo[name] = make()
         value: T = self.memo[name]
         return value
-
-
-def still_hold(known: DerivedFacts, thread: Thread) -> bool:
-    """Return whether what `read_facts` found of this machine's folders is so still; if not, forget it all."""
-    find_real_folder.cache_clear()
-    folder, *links = known.looked_up
-    if folder == find_real_folder(thread.cwd) and are_resolved(links):
-        return True
-    forget_links()
-    return False
 
 
 def derive_facts(
@@ -175,7 +163,6 @@ def read_facts(thread: Thread) -> DerivedFacts:
         tuple(all_runs),
         parent,
         list_mentions(thread, files, all_runs),
-        (find_real_folder(thread.cwd), *list_resolved()),
     )
 
 

@@ -13,7 +13,7 @@ from tasuki.draft.runs.command_kinds import StartedRunner, identify_started, lis
 from tasuki.draft.runs.programs import find_name, unquote
 from tasuki.draft.runs.runners import CheckKind, list_tasks
 from tasuki.model import ToolCall
-from tasuki.paths import follow_links, normalize_path
+from tasuki.paths import DEPENDING, follow_links, normalize_path
 from tasuki.patterns import compile_pattern
 
 
@@ -92,6 +92,9 @@ def list_scopes(command: str, folder: str | None) -> tuple[CheckScope, ...]:
         if not part.is_piped and (started := identify_started(part)):
             found.append(_read_scope(started, None if _ELSEWHERE.search(part.text) else folder))
     return tuple(found)
+
+
+DEPENDING.append(list_scopes.cache_clear)
 
 
 def join_folder(folder: str | None, place: str) -> str | None:

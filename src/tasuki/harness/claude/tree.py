@@ -7,13 +7,12 @@ from zlib import crc32
 
 
 def hash_id(id: str | None) -> int:
-    """Return a number for an id, the same in every process, 0 for none: by the last 48 bits of a UUID, which are random."""
-    text = id or ""
-    try:
-        return int(text[-12:], 16) + 1
-    except ValueError:
-        data = text.encode("utf-8", "surrogatepass")
-        return crc32(data) << 31 ^ crc32(data[::2])
+    """Return a number of 63 bits for an id, the same in every process; 0 for none."""
+    if not id:
+        return 0
+    data = id.encode("utf-8", "surrogatepass")
+    half = len(data) >> 1
+    return crc32(data[:half]) << 31 ^ crc32(data[half:]) or 1
 
 
 class ClaudeTree:

@@ -2,8 +2,9 @@
 
 One file a thread in the data folder, for the user alone: the thread, what was derived from it, and
 the state of its reader, which reads on where the file ended then. Outputs that a reader leaves in
-the thread's file are not in it. It counts only where the thread's file begins with the same bytes;
-in any other case, and where anything is wrong with it, the thread is read anew.
+the thread's file are not in it, but for lines that facts quote. It counts only where the thread's
+file begins with the same bytes, and what was derived where links and folders are what they were; in
+any other case, and where anything is wrong with it, the thread is read anew.
 """
 
 import io
@@ -11,6 +12,7 @@ import os
 import pickle
 import stat
 import sys
+import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -28,15 +30,16 @@ from tasuki.harness.reading.jsonl import HUGE
 from tasuki.harness.reading.threads import ThreadReader
 from tasuki.harness.reading.unread import UnreadToolCall
 from tasuki.model import Entry, Thread, ToolCall
+from tasuki.paths import are_noted_in, forget_links, still_lead
 
 T = TypeVar("T")
 
 MOST_FILES, MOST_BYTES = 64, 256 << 20
 """Threads whose readings are kept, and the bytes that they may take; the oldest go first."""
-SHORTEST_NAME = 4
+SHORTEST_NAME = 8
 """Characters of a part of a file's name that mean a thread."""
 BLOCK = 1 << 18
-_CODE = ("harness", "draft", "shell")
+_CODE = ("harness", "draft", "shell", "typed_prompts", "patterns", "")
 """Folders of the package whose code decides what is read, and what is derived from it."""
 _SAFE = {
     ("array", "_array_reconstructor"), ("array", "array"), ("builtins", "bytearray"),
@@ -44,7 +47,7 @@ _SAFE = {
     ("collections", "Counter"), ("collections", "deque"), ("functools", "partial"),
     ("msgspec", "Raw"), ("pathlib", "PosixPath"),
 }  # fmt: skip
-"""What a cache may be built of, besides types of tasuki and of the package that adds its harness."""
+"""What a cache may be built of, besides types of tasuki."""
 
 
 FileState = tuple[int, int, int, int, int]
@@ -55,11 +58,11 @@ class _Header(Struct, array_like=True, frozen=True):
     """What a cache was made of, and the length and checksum of each of its parts."""
 
     program: str
-    path: str
+    path: bytes
     state: FileState
     checksum: int
     """Of the bytes that the thread's file had."""
-    beside: tuple[tuple[str, FileState], ...]
+    beside: tuple[tuple[bytes, FileState], ...]
     parts: tuple[tuple[int, int], ...]
 
 
@@ -74,45 +77,38 @@ class CachedThread:
         self._harness = harness
         self._reader: ThreadReader | None = None
         """Who read something new."""
+        self._beside: tuple[tuple[bytes, FileState], ...] = ()
         self._derived: dict[str, Any] = {}
-        self._state = _look(path)
-        is_kept = is_kept and self._state[0] <= HUGE
-        self._program = f"{harness.name} {_describe_program()}" if is_kept else ""
-        thread = (self._recall() or self._read_to_keep()) if is_kept else None
+        self._began, self._state = time.time_ns(), _look(path)
+        program = _describe_program() if is_kept and self._state[0] <= HUGE else ""
+        self._program = program and f"{harness.name} {program}"
+        self._found = forget_links() if program else {}
+        thread = (self._recall() or self._read_to_keep()) if program else None
         self.thread = thread or read_for_draft(harness, path)
 
-    def derive(
-        self, name: str, make: Callable[[Thread], T], holds: Callable[[T, Thread], bool]
-    ) -> T:
-        """Return what was derived from the thread under this name if it holds still, else make it now.
+    def derive(self, name: str, make: Callable[[Thread], T]) -> T:
+        """Return what was derived from the thread under this name, else make it now.
 
-        It is built of types of tasuki, texts and numbers, and depends on the thread and on what
-        `holds` checks alone.
+        It is built of types of tasuki, texts and numbers, and depends on the thread alone, and on
+        links and folders as `tasuki.paths` finds them.
         """
-        if name not in self._derived or not holds(self._derived[name], self.thread):
+        if name not in self._derived:
             self._derived[name] = make(self.thread)
         value: T = self._derived[name]
         return value
 
     def save(self) -> None:
         """Keep what was read and derived, where the thread is new; no word where that fails."""
-        reader = self._reader
-        if reader is None or not reader.is_alone:
+        reader, self._reader = self._reader, None
+        is_certain = all(state[-1] < self._began for _, state in self._beside)
+        if reader is None or not (reader.is_alone and is_certain and are_noted_in(self._found)):
             return
-        self._reader = None
-        with suppress(OSError):
-            for entry in self.thread.entries:
-                if isinstance(entry.tool, UnreadToolCall):
-                    entry.tool.forget_output()
-            parts = (
-                pickle.dumps((self.thread, self._derived), 5),
-                _StatePickler(reader, self.thread).data,
-            )
-            beside = tuple((path, _look(path)) for path in self.thread.sources[1:])
+        with suppress(Exception):  # A cache that cannot be written is no reason to lose a brief.
+            parts = self._dump(reader)
             sums = tuple((len(part), zlib.crc32(part)) for part in parts)
-            checksum = reader.lines.checksum
+            path, checksum = os.fsencode(self.path), reader.lines.checksum
             header = msgspec.msgpack.encode(
-                _Header(self._program, str(self.path), self._state, checksum, beside, sums)
+                _Header(self._program, path, self._state, checksum, self._beside, sums)
             )
             place = self._find_place()
             create_private_folder(place.parent)
@@ -120,8 +116,19 @@ class CachedThread:
             replace_file(place, b"".join(content), synced=False)
             _delete_oldest(place.parent)
 
+    def _dump(self, reader: ThreadReader) -> tuple[bytes, bytes]:
+        """Return both parts; outputs that can be read again are left out meanwhile."""
+        calls = [e.tool for e in self.thread.entries if isinstance(e.tool, UnreadToolCall)]
+        outputs = [(call, call.forget_output()) for call in calls if call.place < 0]
+        try:
+            whole = (self.thread, self._derived, self._found)
+            return pickle.dumps(whole, 5), _StatePickler(reader, self.thread).data
+        finally:
+            for call, output in outputs:
+                call.remember_output(output)
+
     def _find_place(self) -> Path:
-        name = f"{self._harness.name} {self.path}".encode("utf-8", "surrogateescape")
+        name = self._harness.name.encode() + b" " + os.fsencode(self.path)
         return get_cache_folder() / f"{zlib.crc32(name):08x}{zlib.adler32(name):08x}.thread"
 
     def _recall(self) -> Thread | None:
@@ -130,16 +137,17 @@ class CachedThread:
             with _open_own(self._find_place()) as file:
                 header = _read_header(file)
                 old, now = header.state, self._state
-                is_known = header.program == self._program and header.path == str(self.path)
+                is_known = header.program == self._program and header.path == os.fsencode(self.path)
                 is_known = is_known and all(_look(p) == s for p, s in header.beside)
                 if not is_known or now[0] < old[0]:
                     return None
                 if now != old and _sum_up(self.path, old[0]) != header.checksum:
                     return None
                 os.utime(file.fileno())
-                thread, derived = self._load(_read_part(file, header.parts[0]))
+                self._beside = header.beside
+                thread, derived, found = self._load(_read_part(file, header.parts[0]))
                 if now[0] == old[0]:
-                    self._derived = derived
+                    self._derived = derived if still_lead(found) else {}
                     return thread  # type: ignore[no-any-return]
                 return self._read_on(thread, _read_part(file, header.parts[1]))
         except Exception:
@@ -163,7 +171,9 @@ class CachedThread:
     def _start_reader(self) -> ThreadReader | None:
         reader = call_optional(self._harness, "follow_for_draft", self.path)
         reader = reader or follow_thread(self._harness, self.path)
-        return reader if isinstance(reader, ThreadReader) else None
+        # Nobody knows when the code of another package has changed.
+        is_own = type(reader).__module__.startswith("tasuki.")
+        return reader if is_own and isinstance(reader, ThreadReader) else None
 
     def _read_with(self, reader: ThreadReader) -> Thread | None:
         """Read; None where something of the file is left for the next reading, or was added meanwhile."""
@@ -171,11 +181,11 @@ class CachedThread:
         if reader.lines.bytes != self._state[0]:
             return None
         self._reader = reader
+        self._beside = tuple((os.fsencode(path), _look(path)) for path in thread.sources[1:])
         return thread
 
     def _load(self, data: bytes, shared: Sequence[object] = ()) -> Any:
-        package = type(self._harness).__module__.partition(".")[0]
-        return _Unpickler(data, {"tasuki", package}, shared).load()
+        return _Unpickler(data, shared).load()
 
 
 def get_cache_folder() -> Path:
@@ -192,8 +202,8 @@ def forget_readings(name: str) -> list[Path]:
     for place in get_cache_folder().glob("*.thread"):
         path = Path()
         with suppress(OSError, msgspec.MsgspecError), _open_own(place) as file:
-            path = Path(_read_header(file).path)
-        is_part = len(name) >= SHORTEST_NAME and name.lower() in path.name.lower()
+            path = Path(os.fsdecode(_read_header(file).path))
+        is_part = len(name) >= SHORTEST_NAME and name.lower() in path.stem.lower()
         if name == "all" or path == Path(os.path.abspath(name)) or is_part:
             place.unlink(missing_ok=True)
             gone.append(place)
@@ -202,14 +212,14 @@ def forget_readings(name: str) -> list[Path]:
 
 def _delete_oldest(folder: Path) -> None:
     """Delete the readings that are too many, or take too much."""
-    found = sorted(os.scandir(folder), key=lambda one: one.stat().st_mtime, reverse=True)
+    found = sorted(folder.glob("*.thread"), key=lambda one: one.stat().st_mtime, reverse=True)
     sizes = accumulate(one.stat().st_size for one in found)
     for number, (place, size) in enumerate(zip(found, sizes, strict=True)):
         if number >= MOST_FILES or size > MOST_BYTES:
-            os.unlink(place)
+            place.unlink(missing_ok=True)
 
 
-def _look(path: str | Path) -> FileState:
+def _look(path: str | bytes | Path) -> FileState:
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -219,13 +229,19 @@ def _look(path: str | Path) -> FileState:
 
 
 def _describe_program() -> str:
-    """Describe the code that reads: the installed file that names its version, in a checkout its newest file."""
+    """Describe the code that reads: the installed file that names its version, in a checkout its newest file.
+
+    Empty where the program is being replaced.
+    """
     package = Path(__file__).parents[2]
-    version = os.stat(package / "__init__.py")
-    newest = version.st_mtime_ns
-    if package.parent.name != "site-packages":
-        files = (one for name in _CODE for one in _list_code(f"{package}/{name}"))
-        newest = max(newest, *(one.stat().st_mtime_ns for one in files))
+    try:
+        version = os.stat(package / "__init__.py")
+        newest = version.st_mtime_ns
+        if package.parent.name != "site-packages":
+            files = (one for name in _CODE for one in _list_code(f"{package}/{name}"))
+            newest = max(newest, *(one.stat().st_mtime_ns for one in files))
+    except OSError:
+        return ""
     return f"{version.st_ino} {version.st_size} {newest} {sys.version}"
 
 
@@ -233,7 +249,7 @@ def _list_code(folder: str) -> Iterator[os.DirEntry[str]]:
     for entry in os.scandir(folder):
         if entry.name.endswith(".py"):
             yield entry
-        elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
+        elif folder[-1:] != "/" and "." not in entry.name and entry.is_dir():
             yield from _list_code(entry.path)
 
 
@@ -303,9 +319,9 @@ class _StatePickler(pickle.Pickler):
 class _Unpickler(pickle.Unpickler):
     """Reads values of known types, and nothing that could run anything."""
 
-    def __init__(self, data: bytes, packages: set[str], shared: Sequence[object]) -> None:
+    def __init__(self, data: bytes, shared: Sequence[object] = ()) -> None:
         super().__init__(io.BytesIO(data))
-        self._packages, self._shared = packages, shared
+        self._shared = shared
 
     def persistent_load(self, number: int) -> object:
         return self._shared[number]
@@ -315,7 +331,7 @@ class _Unpickler(pickle.Unpickler):
             return _get_method
         if (module, name) in _SAFE:
             return super().find_class(module, name)
-        if module.partition(".")[0] in self._packages:
+        if module.startswith("tasuki."):
             found = super().find_class(module, name)
             if isinstance(found, type) and found.__module__ == module:
                 return found

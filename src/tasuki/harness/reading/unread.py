@@ -87,11 +87,16 @@ class UnreadToolCall(ToolCall, frozen=True, gc=False):
         put_output(self, text, self.file.keep, is_far=bool(place & _FAR))
         _PLACE.__set__(self, -place)
 
-    def forget_output(self) -> None:
-        """Forget an output that can be read again."""
-        if self.place < 0:
-            _OUTPUT.__set__(self, "")
-            _PLACE.__set__(self, -self.place)
+    def forget_output(self) -> str:
+        """Forget an output that was read from the file; return it."""
+        output: str = _OUTPUT.__get__(self)
+        self.remember_output("")
+        return output
+
+    def remember_output(self, output: str) -> None:
+        """Take back what `forget_output` returned."""
+        _OUTPUT.__set__(self, output)
+        _PLACE.__set__(self, -self.place)
 
     def leave_output(self, start: int, size: int, *, is_far: bool) -> None:
         """Note where the output is in the file. One number takes half the memory of three."""
