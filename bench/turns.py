@@ -3,6 +3,7 @@
 Milliseconds for each turn but the first: as Claude Code records them, and of a processor by what it starts and awaits.
 """
 
+import argparse
 import contextlib
 import json
 import os
@@ -72,8 +73,11 @@ def list_rows(world: World, kind: str) -> list[dict]:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("turns", nargs="?", type=int, default=9)
+    count = parser.parse_args().turns
     print("| tasuki | hooks at the end | from prompt to end | processor |\n|---|---|---|---|")
     for options in ("", "--keep", "--keep --fleet"):
         with build_world(options) as world:
-            row = [f"{cell:.0f}" for cell in measure_turns(world, int(*sys.argv[1:] or [9]))]
+            row = [f"{cell:.0f}" for cell in measure_turns(world, count)]
         print("|", " | ".join([options, *row]), "|", flush=True)

@@ -8,7 +8,7 @@ import pytest
 SETUP = """
 import sys
 from tasuki.draft import brief
-from tasuki.draft.facts import commands, derive as facts, files, mentions, open_statements, state, statements
+from tasuki.draft.facts import commands, derive as facts, earlier_handoffs, files, mentions, open_statements, state, statements
 from tasuki.draft.repository import reader, uncommitted
 from tasuki.draft.runs import command_kinds
 from tasuki.draft.rank import block_worth, blocks, excerpts, goal_object, guides, history, printed
@@ -136,7 +136,7 @@ statements.extract_assistant_statements([agent(1, points_back)], ["foo_bar"])
     "earlier handoffs": """
 for hard in HARD:
     brief = f"# Handoff Context\\n## Key Decisions\\n- {hard}\\n- \\"{hard}\\"\\n\\n## Next Goal (verbatim)\\n{hard}"
-    facts._earlier_handoffs([user(1, brief, "handoff")])
+    earlier_handoffs.fold_earlier_handoffs([user(1, brief, "handoff")])
 """,
     "state": """
 for hard in HARD:

@@ -92,7 +92,9 @@ class Desk:
 
     def written(self) -> str:
         """Everything that was stored, as one text."""
-        files = [path for path in self.data.rglob("*") if path.is_file()]
+        files = [
+            path for path in self.data.rglob("*") if path.is_file() and path.suffix != ".thread"
+        ]
         return "\n".join(path.read_bytes().decode("utf-8", "replace") for path in files)
 
 

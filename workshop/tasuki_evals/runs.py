@@ -29,7 +29,7 @@ _USER_SETTINGS = ("author", "agent_format", "author_seconds", "strict", "use_cur
 def build_settings(loaded: LoadedSettings, budget: int) -> LoadedSettings:
     """Return the settings to measure with: the user's author and model, and defaults."""
     own = {name: getattr(loaded.settings, name) for name in _USER_SETTINGS}
-    return replace(loaded, settings=Settings(**own, budget=budget))
+    return replace(loaded, settings=Settings(**own, budget=budget, cache=False))
 
 
 def draft_handoff(

@@ -131,7 +131,7 @@ def analyze_thread(
 ) -> AnalyzedThread:
     """Read a thread file and derive its facts. Raises NothingToHandOff if it holds no conversation."""
     report(ANALYZING)
-    cached = CachedThread(harness, path, is_kept=settings.cache)
+    cached = CachedThread(harness, path, is_kept=settings.cache and not replay)
     thread = cached.thread
     if sum(e.kind in ("user", "assistant", "tool") for e in thread.entries) < 2:
         raise NothingToHandOff(

@@ -279,8 +279,11 @@ def build_prompt_hook(
 def build_turn_call(tasuki: tuple[str, ...], command: str, harness: str) -> str:
     """Build the shell command of a turn's end (`hook`) or a status line (`status`).
 
-    It starts tasuki only where the shell cannot answer; it is silent once tasuki is gone.
+    It starts tasuki only where the shell cannot answer; it is silent once tasuki is gone. What is
+    published for many machines, with tasuki on the PATH, knows no script.
     """
+    if not os.path.isabs(tasuki[0]):
+        return f": {HOOK_MARK}; {shlex.join((*tasuki, command, harness))} 2>/dev/null || :"
     script = shlex.quote(str(TURN_SCRIPT))
     # A path that ends with `/tasuki` would be taken for a program of tasuki's.
     words = shlex.join((command, harness, f"{get_data_folder()}/", *tasuki))

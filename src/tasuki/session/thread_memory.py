@@ -15,7 +15,7 @@ from pathlib import Path
 from tasuki.config import settings as config
 from tasuki.config.settings import Settings
 from tasuki.files import find_home_folder, get_data_folder, replace_file
-from tasuki.harness.integration import HarnessIntegration
+from tasuki.harness.integration import TURN_SCRIPT, HarnessIntegration
 from tasuki.session.turn_end import has_work
 
 KEPT_SECONDS = 60 * 86400
@@ -24,11 +24,6 @@ UNSEEN_SECONDS = 2.0
 """A file that changed so shortly before may change again within one tick of its time."""
 START_PERCENT = 40
 """The most of a context that a session begins with, as the script has it."""
-VARIABLES = (
-    "HOME", "XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CLAUDE_PLUGIN_ROOT", "TASUKI_CONFIG",
-    "TASUKI_SUGGEST_AT", "TASUKI_AUTO_HANDOFF_AT", "TASUKI_KEEP_THREADS",
-)  # fmt: skip
-"""What the noted settings depend on in the environment, in the order of the script."""
 
 
 class ThreadMemory:
@@ -84,7 +79,7 @@ class ThreadMemory:
         folders = integration.list_command_folders(find_home_folder())
         places += [folder / name for folder in folders for name in integration.own_commands]
         lines = [
-            "|".join(os.environ.get(name, "") for name in VARIABLES),
+            "|".join(os.environ.get(name, "") for name in _list_variables()),
             cwd,
             f"{settings.suggest_at} {settings.auto_handoff_at} {has_work(settings):d} {integration.command}",
             *(f"{'+' if os.path.exists(place) else '-'}{place}" for place in places),
@@ -102,6 +97,12 @@ class ThreadMemory:
             os.utime(path, (time.time() - age,) * 2)
             if is_new:
                 _forget_old(self.folder.parent)
+
+
+def _list_variables() -> list[str]:
+    """List what the noted settings depend on in the environment, in the order of the script."""
+    (line,) = re.findall(r'"\$X" = "(\$HOME\|.*?)"', TURN_SCRIPT.read_text())
+    return re.findall(r"\w+", line)
 
 
 def _forget_old(folder: Path) -> None:

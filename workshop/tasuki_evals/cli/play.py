@@ -114,7 +114,7 @@ class _PlayRun:
         goal = goal.encode("utf-8", "replace").decode()
         self.vague = explain_vagueness(goal)
         self.goal = check_goal(goal, force=True)
-        self.flags: dict[str, Any] = {"author": author}
+        self.flags: dict[str, Any] = {"author": author, "cache": False}
         self.id = create_handoff_id()
         self.loaded = settings.load_with_sources(Path.cwd(), self.flags)
         self.harness, self.path = catalog.find_thread(spec, Path.cwd())
