@@ -158,7 +158,7 @@ def show(fleet: Fleet, harness: str, screen: str, seconds: float) -> None:
     assert isinstance(terminal, Terminal)
     file = FIXTURES / f"{screen}.txt"
     pane = terminal.open(["sh", "-c", f"cat {file}; sleep 600"], file.parent, 130, 45)
-    terminal.shows(pane, file.read_text().split("\n")[-3].strip())
+    terminal.shows(pane, file.read_text().strip().rpartition("\n")[2].strip())
     fleet.agent("starting", harness=harness, pane=pane, session="", process=None,
                 started_at=time.time() - seconds)  # fmt: skip
 
