@@ -413,3 +413,18 @@ def test_outputs_stay_where_they_were_read(tmp_path: Path) -> None:
     os.truncate(thread, 0)
 
     assert [e.tool.output for e in cached.thread.entries if e.tool] == outputs
+
+
+def test_a_long_output_that_comes_back_counts(tmp_path: Path, readings: list[str]) -> None:
+    """Without its file beside the thread the preview is shown; the thread is kept all the same."""
+    folder = tmp_path / "00000000-0000-7000-8000-000000000001" / "tool-results"
+    shown = f"<persisted-output>\nOutput too large (50KB). Full output saved to: {folder}/b1.txt\n\nPreview"
+    path = write_real(tmp_path, shown)
+    folder = path.with_suffix("") / "tool-results"
+    outputs = []
+    for prepare in (lambda: None, lambda: None, lambda: folder.mkdir(parents=True) or (folder / "b1.txt").write_text("All of it")):  # fmt: skip
+        prepare()
+        outputs.append(assert_same("claude", path).thread.entries[1].tool.output[:9])  # type: ignore[union-attr]
+
+    assert outputs == ["<persiste", "<persiste", "All of it"]
+    assert readings == ["whole", "recalled", "whole"]

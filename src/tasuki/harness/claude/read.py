@@ -278,7 +278,7 @@ class ClaudeReader(ClaudeUserRows):
                 "complete line of a Claude Code thread", "conversation of Claude Code"
             )
         self._settle_senders()
-        self.is_alone = not log.lacks_outputs
+        self.lacking = tuple(log.lacking)
         agents = sorted((self.path.with_suffix("") / "subagents").glob("agent-*.jsonl"))
         notes = [f"{len(self.queued)} queued message(s) never sent"] if self.queued else []
         notes += [f"{self.unmarked} {_UNMARKED}"] if self.unmarked else []

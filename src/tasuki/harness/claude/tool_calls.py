@@ -76,8 +76,8 @@ class ClaudeCallLog(CallLog):
         self._early: dict[str, tuple[str, bool | None, ResultLine, record.CopiedFacts]] = {}
         self.persisted: dict[str, None] = {}
         """The files beside the thread that hold long outputs."""
-        self.lacks_outputs = False
-        """Such a file was not there; it may come back."""
+        self.lacking: dict[str, None] = {}
+        """Those that are not there, and may come back."""
         self._paths: dict[tuple[str, ...], tuple[str, ...]] = {}
         """Paths of calls: the same file is named again and again."""
 
@@ -168,7 +168,8 @@ class ClaudeCallLog(CallLog):
         if (named := _PERSISTED.match(output)) and (text := read_both(self._outputs / named[1])):
             self.persisted[str(self._outputs / named[1])] = None
             return text
-        self.lacks_outputs = True
+        if named:
+            self.lacking[str(self._outputs / named[1])] = None
         return output
 
     def leave_unread(self, id: str, start: int, size: int) -> bool:

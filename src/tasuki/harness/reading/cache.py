@@ -181,7 +181,8 @@ class CachedThread:
         if reader.lines.bytes != self._state[0]:
             return None
         self._reader = reader
-        self._beside = tuple((os.fsencode(path), _look(path)) for path in thread.sources[1:])
+        names = (*thread.sources[1:], *reader.lacking)
+        self._beside = tuple((os.fsencode(name), _look(name)) for name in names)
         return thread
 
     def _load(self, data: bytes, shared: Sequence[object] = ()) -> Any:

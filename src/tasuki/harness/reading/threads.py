@@ -26,7 +26,9 @@ class ThreadReader:
 
     harness = ""
     is_alone = True
-    """Nothing but the thread's sources decides what it reads."""
+    """Nothing but the thread's sources, and what is missing, decides what it reads."""
+    lacking: tuple[str, ...] = ()
+    """Files that were looked for and are not there."""
 
     def __init__(self, lines: ThreadLines, log: CallLog) -> None:
         self.path, self.lines, self.log = lines.path, lines, log
