@@ -51,7 +51,7 @@ MOST_CHILDREN = 3
 @click.option(
     "--forget",
     metavar="ID",
-    help="Delete the kept copy of this thread, and what was read of it, or of all; nothing else.",
+    help="Delete the kept copy of this thread and what was read of it, or those of all threads.",
 )
 @JSON_OPTION
 def threads(

@@ -25,11 +25,12 @@ def do_work(name: str, path: str) -> None:
         os.setsid()
     with suppress(TasukiError):
         settings = load_settings(Path("/"))
-        if path and has_work(settings):
-            from tasuki.threads.kept.policy import run_in_background
+        if not path or not has_work(settings):
+            return
+        from tasuki.threads.kept.policy import run_in_background
 
-            run_in_background(name, path)
-        if path and has_work(settings) and settings.cache:
+        run_in_background(name, path)
+        if settings.cache:
             from tasuki.draft.facts.derive import read_facts
             from tasuki.harness.reading.cache import CachedThread
             from tasuki.harness.registry import get_harness

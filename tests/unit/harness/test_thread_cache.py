@@ -36,7 +36,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def readings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """How each thread was read from then on: recalled, read on or read whole."""
     seen: list[str] = []
-    recall, read_on = CachedThread._recall, CachedThread._read_on
+    recall = CachedThread._recall
 
     def note_recall(self: CachedThread) -> Thread | None:
         thread = recall(self)
@@ -44,7 +44,6 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return thread
 
     monkeypatch.setattr(CachedThread, "_recall", note_recall)
-    monkeypatch.setattr(CachedThread, "_read_on", read_on)
     return seen
 
 
