@@ -139,15 +139,17 @@ async def test_edits_come_back() -> None:
 
 @pytest.mark.parametrize("size", [(60, 20), (160, 50)])
 async def test_the_first_section_is_at_the_upper_edge(size: tuple[int, int]) -> None:
-    """Lines above it may take several rows of a narrow screen."""
+    """Lines above it may take several rows of a narrow screen, and other ones of a wider one."""
     screen = app("word " * 100 + "\n" + BRIEF + "\nmore" * 200)
     async with screen.run_test(size=size) as pilot:
-        await pilot.pause()
         brief = screen.query_one(TextArea)
         lines = brief.document.lines
         heading = next(n for n, line in enumerate(lines) if line.startswith("## "))
-
-        assert brief.scroll_offset.y == brief.wrapped_document.location_to_offset((heading, 0)).y
+        for width in (size[0], 110, 50):
+            await pilot.resize_terminal(width, size[1])
+            await pilot.pause()
+            top = brief.wrapped_document.location_to_offset((heading, 0)).y
+            assert brief.scroll_offset.y == top
 
 
 async def test_cancel_asks_when_edited() -> None:

@@ -239,15 +239,16 @@ class ReviewApp(App[None]):
         heading = next((n for n, line in enumerate(lines) if line.startswith("## ")), 0)
         cited = next((n for n in range(heading, len(lines)) if parse_refs(lines[n])), heading)
         brief.move_cursor((cited, 0))
-        self.call_after_refresh(self._scroll_to_line, heading)
+
+        def show_heading() -> None:
+            """At the upper edge until the cursor moves; lines above it take rows by the width."""
+            if brief.cursor_location == (cited, 0):
+                top = brief.wrapped_document.location_to_offset((heading, 0)).y
+                brief.scroll_to(0, top, animate=False)
+
+        self.watch(brief, "virtual_size", show_heading)
         self._show_size()
         self._show_entries()
-
-    def _scroll_to_line(self, number: int) -> None:
-        """Put a line of the brief at the upper edge; long lines above it take several rows."""
-        brief = self.query_one(TextArea)
-        top = brief.wrapped_document.location_to_offset((number, 0)).y
-        brief.scroll_to(0, top, animate=False)
 
     def on_descendant_focus(self) -> None:
         """Show the keys of the side that has the focus."""
