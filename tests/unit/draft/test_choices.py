@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from making import thread_of
+from msgspec.structs import replace
 
 from tasuki.draft.authors import choices
 from tasuki.draft.authors.author import AuthorTask
@@ -28,7 +29,8 @@ def files(builder: ThreadBuilder, folder: Path, goal: str = "go on") -> list[Fil
 def commands(folder: Path, *facts: CommandFact) -> list[CommandItem]:
     """The commands that are offered of some facts."""
     task = task_of(ThreadBuilder("claude").user("go").assistant("Yes."), folder)
-    return list(choices.choose_commands(facts, task.relevance, 20))
+    derived = replace(task.derived, facts=replace(task.derived.facts, commands=facts), memo={})
+    return list(choices.choose_commands(derived, task.relevance, 20))
 
 
 def fact(command: str, ref: int = 1, **more: object) -> CommandFact:

@@ -1,10 +1,11 @@
 """Which files and commands a draft without a model names, and what it says about each."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.facts.commands import is_bookkeeping, normalize_command, split_steps
+from tasuki.draft.facts.derive import DerivedFacts
 from tasuki.draft.rank.relevance import Relevance
 from tasuki.draft.runs.command_kinds import find_change
 from tasuki.model import CommandFact, CommandItem, Facts, FileFact, FileItem
@@ -57,29 +58,34 @@ def rank_existing_files(task: AuthorTask) -> list[FileFact]:
 
 
 def choose_commands(
-    facts: Sequence[CommandFact], relevance: Relevance, limit: int, excluded: Iterable[str] = ()
+    derived: DerivedFacts, relevance: Relevance, limit: int, excluded: Iterable[str] = ()
 ) -> Iterator[CommandItem]:
     """Yield short commands that can be run again, those after `limit` as minor ones; not the steps of those in `excluded`."""
+    commands = derived.facts.commands
+    steps = derived.remember("steps", lambda: [_list_short_steps(c.command) for c in commands])
     seen = {
         strip_assignments(step)
         for line in excluded
         for step in (*split_steps(line), normalize_command(line))
     }
     worth: dict[str, float] = {}
-    for command in facts:
-        for step in split_steps(command.command):
-            bare = strip_assignments(step)
-            if (
-                len(step) <= SHORT_COMMAND
-                and bare not in seen
-                and not (is_bookkeeping(bare) or _LEAVES_NOTHING.match(bare))
-            ):
-                worth[step] = worth.get(step, 0.0) + relevance.score_command(command)
+    for command, own in zip(commands, steps, strict=True):
+        score = relevance.score_command(command) if own else 0.0
+        for step in own:
+            worth[step] = worth.get(step, 0.0) + score
     for step in sorted(worth, key=lambda s: -worth[s]):
-        if (bare := strip_assignments(step)) not in seen and limit > -MAX_MINOR:
+        if limit <= -MAX_MINOR:
+            break
+        if (bare := strip_assignments(step)) not in seen:
             seen.add(bare)
             limit -= 1
             yield CommandItem(command=step, minor=limit < 0)
+
+
+def _list_short_steps(command: str) -> list[str]:
+    """List the steps of a command that may be run again."""
+    short = ((s, strip_assignments(s)) for s in split_steps(command) if len(s) <= SHORT_COMMAND)
+    return [s for s, bare in short if not (is_bookkeeping(bare) or _LEAVES_NOTHING.match(bare))]
 
 
 def list_closed_failures(facts: Facts) -> set[int]:

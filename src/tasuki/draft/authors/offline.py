@@ -159,12 +159,7 @@ class DraftComposer:
         self.turns = split_turns(self.thread.entries)
         self.last_asked = max((t.prompt.ref for t in self.turns if t.prompt), default=0)
         self.concluding = find_concluding_refs(self.turns)
-        self._denied = {
-            turn.conclusion.ref: after.prompt
-            for turn, after in pairwise(self.turns)
-            if turn.conclusion and after.prompt and after.prompt.is_by_hand
-            if len(after.prompt.text) <= DENIAL and language_cues.is_denial(after.prompt.text)
-        }
+        self._denied = task.derived.remember("denied", self._find_denied)
         """Messages that ended a turn, with the user's next one, which says that it is not so."""
         self._aborted = find_said_after_abort(self.thread.entries, self.concluding)
         self.blocks = task.derived.remember("blocks", self._collect_blocks)
@@ -186,6 +181,14 @@ class DraftComposer:
     def _weigh_words(self) -> WordWeights:
         own_words = (self._find_own_words(t.prompt) for t in self.turns if t.prompt)
         return weigh_words(self.blocks, own_words)
+
+    def _find_denied(self) -> dict[int, Entry]:
+        return {
+            turn.conclusion.ref: after.prompt
+            for turn, after in pairwise(self.turns)
+            if turn.conclusion and after.prompt and after.prompt.is_by_hand
+            if len(after.prompt.text) <= DENIAL and language_cues.is_denial(after.prompt.text)
+        }
 
     def _collect_blocks(self) -> list[MessageBlock]:
         newest: list[list[MessageBlock]] = []
@@ -406,7 +409,7 @@ class DraftComposer:
         chosen = list(self.authored.commands)
         limit = max(self.task.limits["commands"] - len(chosen), 0)
         lines = [c.command for c in chosen]
-        found = choices.choose_commands(self.facts.commands, self.task.relevance, limit, lines)
+        found = choices.choose_commands(self.task.derived, self.task.relevance, limit, lines)
         return fit_room([*chosen, *found], room, self.left_out)
 
     def _said(self, room: int) -> list[Item]:

@@ -215,10 +215,10 @@ def _list_pasted_lines(message: str, outputs: Sequence[str]) -> set[str]:
     """Return the lines of a message that a program of the thread printed before, or that only report an error."""
     lines = [fold_whitespace(line) for line in message.split("\n") if line.strip()]
     long = {line for line in lines if len(line) >= MIN_PRINTED}
-    printed = {line for line in long if any(line in output for output in outputs)}
     pasted = {line for line in lines if _ERROR_LINE.match(line)}
-    # A program may print what a user typed: a single line proves nothing.
-    pasted |= printed if len(printed) > 1 or pasted else set()
+    if len(long) > 1 or pasted:  # A program may print what a user typed: one line proves nothing.
+        printed = {line for line in long if any(line in output for output in outputs)}
+        pasted |= printed if len(printed) > 1 or pasted else set()
     labelled = ((m[1] if (m := _LINE_LABEL.match(line)) else "", line) for line in lines)
     for label, group in groupby(labelled, lambda pair: pair[0]):
         same = [line for _, line in group]

@@ -55,7 +55,8 @@ def list_printed(
             continue
         shown, label = _describe_call(call, thread.cwd, names)
         _drop_outdated(found, shown, call)
-        is_note = label.startswith(WRITTEN) and bool(_NOTE.search(shown))
+        is_note = label.startswith(WRITTEN) and shown.lower().endswith((".md", ".txt"))
+        is_note = is_note and bool(_NOTE.search(shown))
         if age < 0 and not is_note:
             continue
         text = _find_output(call)

@@ -161,14 +161,16 @@ class Relevance:
         self.weights: dict[str, float] = {
             t: math.sqrt(w) * rarity[t] ** 1.5 for t, w in weights.items() if rarity[t] > 0.05
         }
-        self._word_counts = Counter(chain.from_iterable(map(_find_plain_words, texts)))
+        said = texts[: len(derived.statements)]
+        self._word_counts = derived.remember("plain words", lambda: _count_plain_words(said)).copy()
+        self._word_counts.update(_count_plain_words(texts[len(said) :]))
         self._max_rarity = math.log1p(len(texts)) or 1.0
         self._norm = sum(sorted(self.weights.values(), reverse=True)[:3]) or 1.0
         self.files = FileRanks(thread, derived.facts, goal, self.measure_overlap)
         near = [f for f in derived.facts.files if self.files.match_goal(f.path) >= TOPIC_OVERLAP]
-        said = (s for s in derived.statements if s.by_user)
+        by_user = (s for s in derived.statements if s.by_user)
         topic = {ref for file in near for ref in (*file.reads, *file.edits)}
-        topic |= {s.ref for s in said if self.measure_overlap(s.text) >= TOPIC_OVERLAP}
+        topic |= {s.ref for s in by_user if self.measure_overlap(s.text) >= TOPIC_OVERLAP}
         self.topic = sorted(topic)
         """Refs of the entries that touch a file named by the goal, or in which the user mentioned it, in order."""
 
@@ -236,6 +238,10 @@ class Relevance:
 @lru_cache(maxsize=2_048)
 def _find_plain_words(low: str) -> frozenset[str]:
     return frozenset(_PLAIN.findall(low))
+
+
+def _count_plain_words(texts: Iterable[str]) -> Counter[str]:
+    return Counter(chain.from_iterable(map(_find_plain_words, texts)))
 
 
 def _count_lines(lines: str, term: str) -> int:

@@ -57,7 +57,8 @@ def _choose_secret(question: str, answer: str) -> Iterator[str]:
     if len(answer) > _LONGEST:
         return
     asked, kind = question[-_TAIL:].rstrip(), ""
-    may_ask = not asked.isascii() or any(stem in asked.lower() for stem in _STEMS)
+    low = asked.lower()
+    may_ask = not asked.isascii() or any(stem in low for stem in _STEMS)
     for found in compile_once(_ASKS).finditer(asked) if may_ask else ():
         if not kind and not compile_once(_OTHER_HEAD).match(found["rest"]):
             kind = "word" if found["word"] else "key"
