@@ -217,6 +217,7 @@ def test_nothing_that_was_said_is_lost() -> None:
 
 def test_the_tags_that_models_put_around_their_thoughts_are_left_out() -> None:
     """A line that is nothing but such a tag; what stands inside stays."""
+    assert cut("<proposed_plan>\n\nOne file.\n</proposed_plan>") == [("paragraph", "One file.")]
     assert cut("<thinking>\nIt is the cache.\n</thinking>\n\nUse <thinking> for it.") == [
         ("paragraph", "It is the cache."),
         ("paragraph", "Use <thinking> for it."),

@@ -15,7 +15,9 @@ LineKind = Literal[
 _HEADING = compile_pattern(r"(#{1,6})(?:\s+|(?<=##)(?=[^\W\d_]))(\S.*?)(?:\s+#+)?\s*$")
 _BOLD = compile_pattern(r"\*\*([^*]+?)(:?)\*\*(:?)\s*$")
 _ITEM = compile_pattern(r"(?:[-*+•]|\d{1,3}[.)])\s+(?:\[([ xX~-])\]\s+)?")
-_RULE = compile_pattern(r"(?:[-*_=]\s*){3,}$|</?(?:thinking|analysis|summary)>\s*$")
+_RULE = compile_pattern(
+    r"(?:[-*_=]\s*){3,}$|</?(?:think(?:ing)?|analysis|summary|reasoning|reflection|scratchpad|(?:proposed_|final_)?(?:plan|answer|response))>\s*$"
+)
 """Also what some models put around their answer: it says nothing."""
 _TABLE = compile_pattern(r"\|.*\|\s*$|[\s|:+=-]{4,}$")
 _MARKS = frozenset("`~#*-+•<>|=_:0123456789")
