@@ -13,6 +13,7 @@ import msgspec
 from tasuki.config.settings import LoadedSettings, Settings
 from tasuki.draft import brief as briefs
 from tasuki.draft import pipeline
+from tasuki.draft.authors.author import format_cost
 from tasuki.draft.facts import git
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import HandoffNotFound, StoreFailed, TasukiError, UsageError
@@ -435,8 +436,6 @@ def describe_authorship(result: pipeline.HandoffResult) -> list[str]:
             sentences.append("Written offline, from facts and quotes alone.")
         return sentences
     model = f" ({authorship.model})" if authorship.model else ""
-    from tasuki.draft.authors.author import format_cost
-
     cost = format_cost(
         authorship.requests, authorship.input_tokens, authorship.output_tokens, authorship.price
     )

@@ -12,6 +12,7 @@ from typing import TextIO
 
 import click
 
+from tasuki.errors import ExtraMissing
 from tasuki.text_safety import LEAST_ROOM, count_columns, format_row, pad
 
 JSON_VERSION = 1
@@ -28,7 +29,6 @@ def need_extra(extra: str, what: str, *modules: str) -> Iterator[None]:
         if error.name is None or error.name.partition(".")[0] not in modules:
             raise
         from tasuki.config.installation import build_install_line
-        from tasuki.errors import ExtraMissing
 
         raise ExtraMissing(
             f"{what} needs the extra `{extra}`. Install it: {build_install_line(extra)}"

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from tasuki.cli.completions import complete_thread
-from tasuki.cli.output import JSON_OPTION, print_json
+from tasuki.cli.output import JSON_OPTION, ProgressSpinner, print_json
+from tasuki.errors import AuthorFailed
 from tasuki.model import FIRST_DOCUMENT, format_ref
 from tasuki.text_safety import shorten_to_line
 
@@ -139,8 +141,6 @@ def _format_markdown(reading: "EntryReading", cleaner: "EntryCleaner") -> str:
 def _print_json(
     opened_thread: "OpenedThread", readings: "Iterable[EntryReading]", cleaner: "EntryCleaner"
 ) -> None:
-    import msgspec
-
     entries = []
     for reading in readings:
         entry = msgspec.to_builtins(cleaner.clean_entry(reading.entry))
@@ -221,14 +221,12 @@ def _print_model_answer(
     The printed answer went through the checks; after a failure the passages are shown instead.
     """
     from tasuki.config import settings
-    from tasuki.errors import AuthorFailed
 
     loaded = settings.load_with_sources(Path.cwd(), {"author": author, "model": author_model})
     for problem in loaded.problems:
         click.echo(f"tasuki: {problem}", err=True)
     if loaded.settings.author != "model":
         return False
-    from tasuki.cli.output import ProgressSpinner
     from tasuki.threads import question as answering
 
     try:

@@ -1,5 +1,6 @@
 """`tasuki threads`, `tasuki find`, and `tasuki` alone: threads and their kept copies, listed and searched."""
 
+import gc
 import sys
 import time
 from pathlib import Path
@@ -19,6 +20,7 @@ from tasuki.cli.output import (
     print_result,
     shorten_folder,
 )
+from tasuki.errors import ThreadNotFound
 from tasuki.harness import registry as harnesses
 from tasuki.harness.reading.jsonl import collect_unreadable
 from tasuki.model import ThreadHead, format_ref
@@ -177,8 +179,6 @@ def find(ctx: click.Context, words: tuple[str, ...], limit: int, as_json: bool) 
     is allowed), harness:NAME, after:DATE, before:DATE, repo:FOLDER. With filters alone the newest
     come first. Secrets are hidden.
     """
-    import gc
-
     if words == ("-h",):  # As an option it would also be the first letter of -hello.
         click.echo(ctx.get_help())
         return 0
@@ -316,7 +316,6 @@ def _describe(copy: "KeptCopy") -> dict[str, Any]:
 
 def forget_copies(name: str, *, as_json: bool) -> int:
     """Delete the copy of one thread, or of all, with what was read of it, and say which."""
-    from tasuki.errors import ThreadNotFound
     from tasuki.harness.reading.cache import forget_readings
     from tasuki.threads.kept.store import KeptStore
 

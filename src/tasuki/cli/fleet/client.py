@@ -19,7 +19,9 @@ from urllib.parse import quote, urlencode
 from tasuki import errors
 from tasuki.errors import ServerAway, TasukiError
 from tasuki.files import describe_fault, find_fault, get_data_folder
+from tasuki.harness import registry as harnesses
 from tasuki.harness.plans import TOKEN
+from tasuki.launch.processes import list_ancestors
 from tasuki.web.security.single_server import is_stale
 
 PAGE_ROWS = 1000
@@ -223,8 +225,6 @@ def find_own_agent(sessions: Sequence[str] = ()) -> dict[str, Any] | None:
     `sessions` are ids or paths of the calling thread, where the harness gives them. Raises
     ServerAway where an agent of the fleet started the caller, and no server answers.
     """
-    from tasuki.launch.processes import list_ancestors
-
     token = os.environ.get(TOKEN, "")
     client = FleetClient()
     if not token and not (client.folder / "address").exists():
@@ -243,8 +243,6 @@ def find_own_agent(sessions: Sequence[str] = ()) -> dict[str, Any] | None:
 
 def find_calling_sessions() -> list[str]:
     """Find ids or paths of threads that the environment names as the caller's."""
-    from tasuki.harness import registry as harnesses
-
     variables = (harnesses.get_harness(name).caller.variable for name in harnesses.list_names())
     return [session for name in variables if name and (session := os.environ.get(name))]
 

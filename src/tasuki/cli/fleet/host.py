@@ -20,6 +20,7 @@ from tasuki.cli.output import (
     print_result,
 )
 from tasuki.errors import TasukiError, UsageError
+from tasuki.files import require_text_path
 from tasuki.text_safety import clean_for_display, format_plural
 
 UNVERIFIED_FLAG = "--allow-unverified-server"
@@ -240,8 +241,6 @@ def join(
     own database role; tasuki serve finds its URL in the data folder. If joining was interrupted, join
     again with a new token.
     """
-    from tasuki.files import require_text_path
-
     with need_extra("server", "Joining a fleet", "dbos", "psycopg", "sqlalchemy"):
         from tasuki.fleet.membership.join import join_fleet
     certificates = b""

@@ -15,8 +15,9 @@ import click
 from click.core import ParameterSource
 
 from tasuki.cli.output import format_age, format_table, need_extra, print_records
-from tasuki.config.settings import list_unknown_variables
+from tasuki.config.settings import list_unknown_variables, load_with_sources
 from tasuki.errors import UsageError
+from tasuki.files import require_text_path
 from tasuki.text_safety import shorten_to_line
 
 if TYPE_CHECKING:
@@ -65,9 +66,6 @@ def serve(host: str, port: int, database_url: str, allow_remote: bool, moved: bo
     described at /schema and needs the token from the file named at the start. Ctrl-C or SIGTERM ends
     the server; handoffs under way continue at the next start.
     """
-    from tasuki.config.settings import load_with_sources
-    from tasuki.files import require_text_path
-
     with need_extra("server", "The server", *NEEDED_MODULES):
         from tasuki.fleet.membership.urls import read_url
         from tasuki.web.server import serve as run

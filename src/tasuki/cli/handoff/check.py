@@ -1,5 +1,6 @@
 """`tasuki check`: the quality of any handoff document, measured against its thread."""
 
+import gc
 import shutil
 import sys
 import textwrap
@@ -10,6 +11,8 @@ import click
 
 from tasuki.cli.completions import complete_thread
 from tasuki.cli.output import JSON_OPTION, print_json
+from tasuki.errors import ThreadUnreadable, UsageError
+from tasuki.text_safety import shorten_to_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -57,8 +60,6 @@ def check(
     facts     files, checks and their results, todos, wishes, failures, commits
     claims    paths, commands, quotes, code and values that are in the thread
     """
-    import gc
-
     gc.disable()  # A thread is one large, acyclic, short-lived graph.
     shown_name = "standard input" if file == "-" else file
     opened_thread, quality = _score_document(_read_document(file, shown_name), spec, goal)
@@ -79,14 +80,9 @@ def check(
 
 def _read_document(name: str, shown_name: str) -> str:
     """Read the text of a document. Raises UsageError where it cannot be one."""
-    from tasuki.errors import UsageError
-
     try:
-        if name == "-":
-            data = sys.stdin.buffer.read(MOST_DOCUMENT_BYTES + 1)
-        else:
-            with Path(name).open("rb") as file:
-                data = file.read(MOST_DOCUMENT_BYTES + 1)
+        with click.open_file(name, "rb") as file:
+            data: bytes = file.read(MOST_DOCUMENT_BYTES + 1)
     except OSError as error:
         reason = error.strerror
         raise UsageError(f"Cannot read the document {shown_name}: {reason}. Name a text file, or -.") from error  # fmt: skip
@@ -106,7 +102,6 @@ def _score_document(text: str, spec: str, goal: str) -> "tuple[OpenedThread, Doc
     from tasuki.draft.facts.derive import derive_facts
     from tasuki.draft.quality import score
     from tasuki.draft.quality.document_reader import parse_handoff_document
-    from tasuki.errors import ThreadUnreadable
     from tasuki.model import Goal
     from tasuki.threads import references
 
@@ -135,8 +130,6 @@ def _format_lines(
     everything: bool,
     width: int,
 ) -> "Iterator[str]":
-    from tasuki.text_safety import shorten_to_line
-
     assert opened_thread.thread is not None
     thread = f"{opened_thread.thread.harness} {shorten_to_line(opened_thread.thread.id, 8)}"
     yield _wrap_text(
@@ -209,8 +202,6 @@ _OBVIOUS_KINDS = ("secret", "finished", "leftover")
 
 
 def _wrap_text(text: str, head: str, width: int) -> str:
-    from tasuki.text_safety import shorten_to_line
-
     return textwrap.fill(
         shorten_to_line(text, 360), width, initial_indent=head, subsequent_indent=" " * len(head),
         break_on_hyphens=False,

@@ -1,5 +1,6 @@
 """`tasuki handoff`, from a thread and a goal to a started successor, and `tasuki start`."""
 
+import gc
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tasuki.cli.completions import complete_handoff, complete_program, complete_source
+from tasuki.errors import HandoffNotFound, UsageError
 
 if TYPE_CHECKING:
     from tasuki.vault import Vault
@@ -151,8 +153,6 @@ def handoff(
 
     Inside an agent of the fleet, the fleet hands that agent off with the goal: `tasuki agent handoff`.
     """
-    import gc
-
     gc.disable()  # A thread is one large, acyclic, short-lived graph.
     from tasuki.cli.handoff.run import HandoffCommand
 
@@ -209,7 +209,6 @@ def start(
     from tasuki.cli.handoff.review import StartOptions, print_message, revise
     from tasuki.cli.output import print_json
     from tasuki.config import settings as config
-    from tasuki.errors import UsageError
     from tasuki.harness import plans
     from tasuki.vault import Vault
 
@@ -240,7 +239,6 @@ def start(
 def _choose_draft(vault: "Vault") -> str:
     """Choose the newest draft whose work was never started, and say which; return its id."""
     from tasuki.cli.handoff.review import print_message
-    from tasuki.errors import HandoffNotFound
     from tasuki.model import Handoff
 
     drafts = list[Handoff]()
@@ -262,14 +260,9 @@ def _choose_draft(vault: "Vault") -> str:
 
 def read_text(name: str, noun: str) -> str:
     """Read a goal or a brief from a file, `-` for standard input. Raises UsageError."""
-    from tasuki.errors import UsageError
-
     try:
-        if name == "-":
-            data = sys.stdin.buffer.read(MOST_TEXT_BYTES + 1)
-        else:
-            with Path(name).open("rb") as file:
-                data = file.read(MOST_TEXT_BYTES + 1)
+        with click.open_file(name, "rb") as file:
+            data: bytes = file.read(MOST_TEXT_BYTES + 1)
     except OSError as error:
         raise UsageError(f"Cannot read the {noun} from {name}: {error.strerror}.") from error
     if len(data) > MOST_TEXT_BYTES:

@@ -1,5 +1,6 @@
 """`tasuki handoffs`, `tasuki show`, `tasuki lineage`: stored handoffs, listed, found, shown and pruned."""
 
+import shlex
 import sys
 import time
 from contextlib import suppress
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING
 import click
 
 from tasuki.cli.completions import complete_handoff, complete_lineage
+from tasuki.cli.fleet.client import FleetClient
 from tasuki.cli.fleet.handoffs import (
     PersonaDocument,
     find_documents,
+    format_handoffs,
     read_fleet_history,
     select_prunable_documents,
 )
@@ -26,6 +29,7 @@ from tasuki.cli.output import (
     print_records,
     print_result,
 )
+from tasuki.harness import registry as harnesses
 from tasuki.model import Handoff, Thread
 from tasuki.text_safety import (
     INDENT,
@@ -107,9 +111,6 @@ def handoffs(ctx: click.Context, limit: int, everything: bool, agents: bool, as_
     if ctx.invoked_subcommand is not None:
         return
     if agents:
-        from tasuki.cli.fleet.client import FleetClient
-        from tasuki.cli.fleet.handoffs import format_handoffs
-
         records = FleetClient().get_pages("handoffs", limit)
         empty = "No handoffs of agents yet. Make one: tasuki agent handoff ID --reason …"
         print_records(as_json, "handoffs", records, format_handoffs(records), empty)
@@ -315,10 +316,7 @@ def _find_successor(vault: Vault, handoff: Handoff) -> Successor | None:
 
 
 def _describe_successor(handoff: Handoff, successor: Successor) -> str:
-    import shlex
-
     from tasuki.handoffs import build_resume_command
-    from tasuki.harness import registry as harnesses
 
     name, cwd = successor.harness or handoff.to, handoff.predecessor.cwd
     thread = Thread(harness=name, id=successor.id, path=successor.path, cwd=cwd)

@@ -9,6 +9,7 @@ from tasuki.session.acp.wire import Json, encode
 from tasuki.session.agent_session.acp_updates import filter_dicts, parse_tool_fields
 from tasuki.session.agent_session.backend import TextPiece, ToolProgress
 from tasuki.session.agent_session.recorder import TurnRecorder
+from tasuki.session.pi_store.messages import build_user_message
 from tasuki.text_safety import cut_text
 
 MOST_CHARACTERS = 8 << 20
@@ -144,8 +145,6 @@ class AcpConversation:
             self._record_user(text)
 
     def _record_user(self, text: str) -> None:
-        from tasuki.session.pi_store.messages import build_user_message
-
         self._keep_message(build_user_message(cut_text(text, CLIP_CHARACTERS)))
 
     def _flush_pending(self) -> None:

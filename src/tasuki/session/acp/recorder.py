@@ -18,6 +18,7 @@ from tasuki.errors import TasukiError
 from tasuki.session.acp.conversation import HANDOFF_ROLE, AcpConversation
 from tasuki.session.acp.wire import Json, print_problem
 from tasuki.session.futures import run_in_thread
+from tasuki.session.pi_store.messages import convert_time
 
 if TYPE_CHECKING:
     from tasuki.harness.protocol import Harness
@@ -193,8 +194,6 @@ class RecordedThread:
             file.close()
 
     def _build_entry(self, message: Json) -> Json:
-        from tasuki.session.pi_store.messages import convert_time
-
         if message["role"] == HANDOFF_ROLE:
             fields = {"customType": HANDOFF_ROLE, "content": message["content"], "display": True}
             return self._link_entry("custom_message", **fields)
