@@ -8,13 +8,15 @@ import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain, islice
-from types import FrameType
+from typing import Literal
 
 from tasuki.draft.brief import split_brief
 from tasuki.draft.text.split import count_tokens
 from tasuki.model import Thread
 from tasuki.text_safety import clean_for_display, cut_line, wrap_text
 
+ReviewDecision = tuple[Literal["start", "save", "cancel"], str]
+"""What the user decided, and the brief as they left it."""
 END_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 KEYS_LINE = "type to edit  ^S start  F2 save only  Esc cancel  Tab move  F3 next tab  ^Z undo"
 WIDE = 100
@@ -47,7 +49,9 @@ def show_first_frame(text: str, title: str) -> Iterator[None]:
         yield
         return
     before = termios.tcgetattr(keyboard)
-    handlers = {order: signal.signal(order, _end) for order in END_SIGNALS}
+    handlers = {
+        order: signal.signal(order, lambda n, _: sys.exit(128 + n)) for order in END_SIGNALS
+    }
     try:
         tty.setraw(keyboard, termios.TCSANOW)
         screen.write(_draw(text, title))
@@ -59,10 +63,6 @@ def show_first_frame(text: str, title: str) -> Iterator[None]:
         termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
         for order, handler in handlers.items():
             signal.signal(order, handler)
-
-
-def _end(order: int, _frame: FrameType | None) -> None:
-    raise SystemExit(128 + order)
 
 
 def _draw(text: str, title: str) -> str:

@@ -5,12 +5,13 @@ import os
 import shlex
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, cast
+from typing import cast
 
 import click
 from msgspec import Struct
 
 from tasuki import handoffs
+from tasuki.cli.handoff.first_frame import ReviewDecision, format_title, show_first_frame
 from tasuki.draft import brief as briefs
 from tasuki.errors import GoalHasSecret, TasukiError, UsageError
 from tasuki.text_safety import clean_for_display, clean_text
@@ -82,9 +83,6 @@ def _write_file(text: str) -> Path:
     return Path(name)
 
 
-DecisionAction = Literal["start", "save", "cancel"]
-
-
 CANCELLED_CODE = 130
 """Exit code of a review that was cancelled."""
 
@@ -150,7 +148,7 @@ class StartOptions(Struct, frozen=True):
         )
         return CANCELLED_CODE
 
-    def _let_decide(self, prepared: handoffs.PreparedHandoff) -> tuple[DecisionAction, str]:
+    def _let_decide(self, prepared: handoffs.PreparedHandoff) -> ReviewDecision:
         """Show a brief for review; return what the user decided, and the brief as they left it.
 
         An editor that leaves an empty file, or fails, cancels.
@@ -158,8 +156,6 @@ class StartOptions(Struct, frozen=True):
         text = prepared.brief
         is_screen = not self.editor and os.environ.get("TERM", "dumb") != "dumb"
         if is_screen and find_spec("textual"):
-            from tasuki.cli.handoff.first_frame import format_title, show_first_frame
-
             title = format_title(text, prepared.thread, self.budget)
             frame = show_first_frame(clean_text(text), title)
             with contextlib.suppress(ImportError), frame:
@@ -167,8 +163,7 @@ class StartOptions(Struct, frozen=True):
 
                 notes = [*prepared.authorship_notes, *prepared.warnings, *prepared.notes]
                 left_out = prepared.handoff.draft.left_out
-                result = show_review(text, prepared.thread, left_out, notes, self.budget)
-                return result.action, result.text
+                return show_review(text, prepared.thread, left_out, notes, self.budget)
         if (edited := edit_in_editor(text)) is None:
             return "cancel", text
         answer = click.prompt(
@@ -177,7 +172,7 @@ class StartOptions(Struct, frozen=True):
             default="start",
             err=True,
         )
-        return cast(DecisionAction, answer), edited
+        return cast(ReviewDecision, (answer, edited))
 
 
 def revise(

@@ -6,7 +6,6 @@ import signal
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Literal
 
-from msgspec import Struct
 from rich.text import Text
 from textual import on
 from textual.app import App, ComposeResult
@@ -16,14 +15,18 @@ from textual.screen import ModalScreen
 from textual.widgets import Label, OptionList, Static, TabbedContent, TabPane, TextArea
 from textual.widgets.option_list import Option
 
-from tasuki.cli.handoff.first_frame import END_SIGNALS, KEYS_LINE, WIDE, format_title
+from tasuki.cli.handoff.first_frame import (
+    END_SIGNALS,
+    KEYS_LINE,
+    WIDE,
+    ReviewDecision,
+    format_title,
+)
 from tasuki.draft.brief import FENCE_CLOSE, FENCE_OPEN, format_item
 from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.model import Entry, Item, Thread
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import clean_for_display, clean_text
-
-ReviewAction = Literal["start", "save", "cancel"]
 
 _BRACKETS = compile_pattern(r"\[(#\d+[^\]\n]*)\]")
 _NUMBER = compile_pattern(r"#(\d+)")
@@ -33,20 +36,9 @@ _RULE = "─" * 24
 KEYS_LINE_LEFT_OUT = "Enter insert  Tab move  F3 next tab  ^S start  F2 save only  Esc cancel"
 
 
-class ReviewResult(Struct, frozen=True):
-    """What the user decided, and the brief as they left it."""
-
-    action: ReviewAction
-    text: str
-
-
 def show_review(
-    brief: str,
-    thread: Thread,
-    left_out: Sequence[Item] = (),
-    warnings: Sequence[str] = (),
-    budget: int = 0,
-) -> ReviewResult:
+    brief: str, thread: Thread, left_out: Sequence[Item], warnings: Sequence[str], budget: int
+) -> ReviewDecision:
     """Show the brief for review in this terminal; return what the user decided.
 
     `budget` limits the brief without its goal, in tokens; 0 for none. A brief that was not
@@ -203,7 +195,7 @@ class ReviewApp(App[None]):
         self._redactor = QuoteRedactor(thread)
         self.entries = {entry.ref: entry for entry in thread.entries}
         self.refs: tuple[int, ...] | None = None
-        self.result = ReviewResult("cancel", brief)
+        self.result: ReviewDecision = ("cancel", brief)
         self.end_signal = 0
         """The signal that ended the review, if one did."""
 
@@ -321,7 +313,7 @@ class ReviewApp(App[None]):
         if tabs.active == name and (inside := self.query(f"#{name} Pane, #{name} LeftOutList")):
             inside.first().focus()
 
-    def action_decide(self, action: ReviewAction) -> None:
+    def action_decide(self, action: Literal["start", "save"]) -> None:
         """Leave with a decision, once everything typed before it is in the brief."""
         if not isinstance(self.screen, Discard):
             self.query_one(TextArea).call_later(self._decide, action)
@@ -337,9 +329,9 @@ class ReviewApp(App[None]):
         self.end_signal = order
         self.exit()
 
-    def _decide(self, action: ReviewAction) -> None:
+    def _decide(self, action: Literal["start", "save"]) -> None:
         text = self.query_one(TextArea).text
-        self.result = ReviewResult(action, self.brief if text == self.shown_brief else text)
+        self.result = (action, self.brief if text == self.shown_brief else text)
         self.exit()
 
     def _cancel(self) -> None:
