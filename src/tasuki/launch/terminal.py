@@ -22,8 +22,6 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Self
 
-from msgspec import Struct
-
 from tasuki.errors import LaunchFailed
 from tasuki.harness.protocol import LaunchPlan
 from tasuki.launch.prepare import (
@@ -53,14 +51,6 @@ _OFF_AT_THE_END = (b"1000", b"1002", b"1003", b"1004", b"1006", b"1049", b"2004"
 
 _TerminalSettings = list[Any]
 """What termios.tcgetattr returns."""
-
-
-class RelayResult(Struct, frozen=True):
-    """How a relayed program ended; `filled` says whether its first text was typed in."""
-
-    pid: int
-    code: int
-    filled: bool
 
 
 class ProgramOutput:
@@ -115,7 +105,7 @@ class Relay:
         self.to_program = bytearray()
         self.filled = False
 
-    def run(self, text: str, ready: str) -> RelayResult:
+    def run(self, text: str, ready: str) -> LaunchResult:
         """Pass everything on until the program ends. The terminal is restored in every case."""
         typing = _FirstTextTyper(self, clean_text(text), ready)
         before = termios.tcgetattr(0)
@@ -129,7 +119,8 @@ class Relay:
             with suppress(OSError, termios.error):  # the terminal itself is gone
                 os.write(1, self.output.build_mode_reset())
                 termios.tcsetattr(0, termios.TCSADRAIN, before)
-        return RelayResult(self.leader, _convert_exit_code(status), self.filled)
+        code = _convert_exit_code(status)
+        return LaunchResult("here", _find_device(), pid=self.leader, filled=self.filled, code=code)
 
     def resize(self) -> None:
         """Give the program the size of this terminal."""
@@ -145,7 +136,7 @@ class Relay:
                 self._suspend(before)
                 continue
             if ended:
-                while self._read_program(0):
+                while self._read_program():
                     pass
                 return status
             self._move_data(typing.type_if_ready())
@@ -154,7 +145,7 @@ class Relay:
         """Move what can be moved, waiting up to `patience` seconds for something."""
         writing = [self.master] if self.to_program else []
         readable, writable, _ = select.select([0, self.master], writing, [], patience)
-        if self.master in readable and not self._read_program(0):
+        if self.master in readable and not self._read_program():
             time.sleep(0.01)  # The program closed its side and is about to end.
         if 0 in readable:
             typed = os.read(0, CHUNK)
@@ -165,9 +156,9 @@ class Relay:
             with suppress(BlockingIOError):
                 del self.to_program[: os.write(self.master, self.to_program[:4096])]
 
-    def _read_program(self, patience: float) -> bool:
+    def _read_program(self) -> bool:
         """Show one piece of output; False where there is none."""
-        if not select.select([self.master], [], [], patience)[0]:
+        if not select.select([self.master], [], [], 0)[0]:
             return False
         try:
             data = os.read(self.master, CHUNK)
@@ -317,11 +308,8 @@ def start_here(plan: LaunchPlan) -> LaunchResult:
     argv, env = build_command(plan), build_environment(plan)
     if plan.paste:
         with write_planned_files(plan):
-            program_relay = start_relay(argv, plan.cwd, env)
-        result = program_relay.run(plan.paste, plan.ready)
-        return LaunchResult(
-            "here", _find_device(), pid=result.pid, filled=result.filled, code=result.code
-        )
+            relay = start_relay(argv, plan.cwd, env)
+        return relay.run(plan.paste, plan.ready)
     before = termios.tcgetattr(0)
     try:
         with write_planned_files(plan):
