@@ -35,7 +35,6 @@ from tasuki.session.acp.wire import (
     parse_message,
     print_problem,
     read_head,
-    replace_result_session,
     replace_session,
 )
 from tasuki.text_safety import cut_text
@@ -361,7 +360,7 @@ class AcpProxy:
             assert session
             session.setup = build_setup(request.method, request.params, session.setup)
             has_id = "sessionId" in answer.result
-            raw = replace_result_session(answer, session.client) if has_id else answer.raw
+            raw = replace_session(answer, session.client, "result") if has_id else answer.raw
             self.connection.show_session(session, raw)
 
     def _handle_opening_failure(self, answer: RpcMessage, request: ClientRequest) -> None:

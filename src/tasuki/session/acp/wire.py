@@ -133,24 +133,14 @@ def encode_line(body: Json) -> bytes:
     return encode({"jsonrpc": "2.0", **body}) + b"\n"
 
 
-def replace_session(message: RpcMessage, session_id: str) -> bytes:
-    """Return the line with another session id, and nothing else changed."""
-    if session_id == message.session:
+def replace_session(message: RpcMessage, session_id: str, part: str = "params") -> bytes:
+    """Return the line with another session id in its `params` or `result`, nothing else changed."""
+    fields = get_object(message.body, part)
+    if session_id == (old := fields.get("sessionId")):
         return message.raw
-    return _replace_id(message, ("params", "sessionId"), session_id)
-
-
-def replace_result_session(message: RpcMessage, session_id: str) -> bytes:
-    """Return the line of an answer with another session id in its result."""
-    return _replace_id(message, ("result", "sessionId"), session_id)
-
-
-def _replace_id(message: RpcMessage, path: tuple[str, str], session_id: str) -> bytes:
-    outer, inner = path
-    place = find_value(message.raw, outer, inner)
-    if place is None or not _is_value(message.raw[slice(*place)], message.body[outer][inner]):
-        body = {**message.body, outer: {**message.body[outer], inner: session_id}}
-        return encode(body) + b"\n"
+    place = find_value(message.raw, part, "sessionId")
+    if place is None or not _is_value(message.raw[slice(*place)], old):
+        return encode({**message.body, part: {**fields, "sessionId": session_id}}) + b"\n"
     start, end = place
     return b"".join((message.raw[:start], encode(session_id), message.raw[end:]))
 
