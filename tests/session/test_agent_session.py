@@ -36,8 +36,8 @@ async def test_with_a_goal_the_goal_waits_unsent_and_the_past_is_in_the_context(
     assert outcome is not None
     assert outcome.prefill == goal
     assert goal not in outcome.message
-    assert at.vault.get(outcome.handoff_id).goal.text == goal
-    assert at.vault.load_brief(outcome.handoff_id).endswith(f"## Next Goal (verbatim)\n{goal}")
+    assert at.vault.get(outcome.handoff.id).goal.text == goal
+    assert at.vault.load_brief(outcome.handoff.id).endswith(f"## Next Goal (verbatim)\n{goal}")
     assert at.backend.log[1].prompt.endswith(f"Additional focus: {goal}")
 
 
@@ -179,7 +179,7 @@ async def test_the_agents_own_thread_is_read_where_it_has_the_whole_conversation
     first = await at.session.handoff()
 
     assert first is not None
-    assert at.vault.get(first.handoff_id).predecessor.path == str(other.path)
+    assert at.vault.get(first.handoff.id).predecessor.path == str(other.path)
     await at.session.prompt("go on")
     at.manager.close()
     resumed = AgentSession(
@@ -191,7 +191,7 @@ async def test_the_agents_own_thread_is_read_where_it_has_the_whole_conversation
     await resumed.start()
     second = await resumed.handoff()
     assert second is not None
-    assert at.vault.get(second.handoff_id).predecessor.path == str(at.manager.path)
+    assert at.vault.get(second.handoff.id).predecessor.path == str(at.manager.path)
 
 
 async def test_phases_are_told_while_it_is_written(desk: Make) -> None:

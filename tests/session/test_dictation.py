@@ -57,7 +57,7 @@ async def test_the_document_cannot_close_the_record_it_stands_in(desk: Make) -> 
 
     assert outcome is not None
     assert outcome.message.count("</handoff-context>") == 1
-    assert at.vault.load_brief(outcome.handoff_id).count(FENCE_CLOSE) == 1
+    assert at.vault.load_brief(outcome.handoff.id).count(FENCE_CLOSE) == 1
     assert "\x1b" not in outcome.message
     assert "‹/handoff-context>" in outcome.message
 
@@ -70,16 +70,16 @@ async def test_secrets_in_the_document_are_redacted_on_every_way_out(desk: Make)
     outcome = await at.session.handoff()
 
     assert outcome is not None
-    stored = (Path(at.vault.root) / outcome.handoff_id / "handoff.json").read_text()
+    stored = (Path(at.vault.root) / outcome.handoff.id / "handoff.json").read_text()
     for text in (
         outcome.document,
         outcome.message,
-        at.vault.load_brief(outcome.handoff_id),
+        at.vault.load_brief(outcome.handoff.id),
         stored,
     ):
         assert key not in text
     assert "[REDACTED:" in outcome.document
-    assert at.vault.get(outcome.handoff_id).redactions
+    assert at.vault.get(outcome.handoff.id).redactions
 
 
 @pytest.mark.parametrize("text", ["Just some prose.", "# Handoff\nAll is well."])
@@ -194,7 +194,7 @@ async def test_what_stands_beyond_the_caps_of_a_draft_is_checked_too(
     assert outcome is not None
     checked = outcome.message.partition("## Checked against the thread")[2]
     assert "- It reads `config/made_up.yml` — `config/made_up.yml` does not occur" in checked
-    kept = at.vault.get(outcome.handoff_id).draft
+    kept = at.vault.get(outcome.handoff.id).draft
     assert (
         len(kept.context) <= settings.load_with_sources(tmp_path).settings.list_limits()["context"]
     )

@@ -204,7 +204,7 @@ async def test_a7_the_document_is_wrapped_and_kept_as_a_custom_message(desk: Mak
         "\n</handoff-context>\n\nThe above is a handoff document from a previous session. "
         "Use this context to continue the work seamlessly."
     )
-    assert entry["details"]["handoff"] == outcome.handoff_id
+    assert entry["details"]["handoff"] == outcome.handoff.id
 
 
 async def test_a8_the_successor_sees_the_handoff_and_not_the_old_transcript(desk: Make) -> None:
@@ -363,7 +363,7 @@ async def test_a13_the_document_does_not_bear_itself_out(desk: Make) -> None:
 
     assert outcome is not None
     assert "`48151` does not occur in the thread" not in outcome.document
-    kept = at.vault.get(outcome.handoff_id)
+    kept = at.vault.get(outcome.handoff.id)
     assert all("48151" not in citation.text for citation in kept.citations)
 
 
@@ -377,10 +377,10 @@ async def test_a14_the_new_session_names_its_parent(desk: Make) -> None:
 
     assert outcome is not None
     assert lines(at.manager.path)[0]["parentSession"] == str(old)
-    kept = at.vault.get(outcome.handoff_id)
+    kept = at.vault.get(outcome.handoff.id)
     assert kept.goal.text == "finish the tests"
     assert kept.predecessor.path == str(old)
-    events = [event.kind for event in at.vault.load_events(outcome.handoff_id)]
+    events = [event.kind for event in at.vault.load_events(outcome.handoff.id)]
     assert events == ["drafted", "started", "delivered"]
 
 
@@ -429,6 +429,6 @@ async def test_a_second_handoff_folds_the_first_and_keeps_the_users_words_apart(
     asked = [item.text for item in made.handoff.draft.asked]
     assert f'"{wish}"' in asked
     assert not any("seamlessly" in text or "Tabs count" in text for text in asked)
-    assert made.handoff.parent == first.handoff_id[:8]
+    assert made.handoff.parent == first.handoff.id[:8]
     previous = [item.text for item in made.handoff.draft.previous]
     assert any("keep the public API as it is" in text for text in previous)

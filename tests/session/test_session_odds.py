@@ -56,7 +56,7 @@ async def test_the_thread_of_another_conversation_is_not_taken_for_the_agents_ow
     outcome = await at.session.handoff()
 
     assert outcome is not None
-    assert at.vault.get(outcome.handoff_id).predecessor.path != str(other.path)
+    assert at.vault.get(outcome.handoff.id).predecessor.path != str(other.path)
     assert "databases" not in outcome.message
 
 
@@ -74,11 +74,11 @@ async def test_what_was_asked_for_a_handoff_never_becomes_the_users_words(desk: 
     outcome = await at.session.handoff()
 
     assert outcome is not None
-    asked = [item.text for item in at.vault.get(outcome.handoff_id).draft.asked]
+    asked = [item.text for item in at.vault.get(outcome.handoff.id).draft.asked]
     assert asked == [f'"{FIRST}"']
     assert "use no tools" not in outcome.message
     record = [
-        line for line in lines(Path(outcome_path(at, outcome.handoff_id))) if "message" in line
+        line for line in lines(Path(outcome_path(at, outcome.handoff.id))) if "message" in line
     ]
     ours = [r["message"] for r in record if r["message"].get("attribution") == "agent"]
     assert len(ours) == 3
@@ -222,8 +222,8 @@ async def test_a_secret_in_the_focus_is_kept_nowhere(desk: Make) -> None:
     outcome = await at.session.handoff(f"use {key} \ud800")
 
     assert outcome is not None
-    stored = (at.vault.root / outcome.handoff_id / "handoff.json").read_text()
-    assert key not in stored + at.vault.load_brief(outcome.handoff_id) + outcome.message
+    stored = (at.vault.root / outcome.handoff.id / "handoff.json").read_text()
+    assert key not in stored + at.vault.load_brief(outcome.handoff.id) + outcome.message
 
 
 async def test_many_files_that_were_made_are_counted(desk: Make) -> None:
@@ -249,7 +249,7 @@ async def test_eight_handoffs_in_a_row_do_not_grow_and_lose_no_wish(desk: Make) 
         outcome = await at.session.handoff()
         assert outcome is not None
         sizes.append(len(outcome.message))
-        asked = [item.text for item in at.vault.get(outcome.handoff_id).draft.asked]
+        asked = [item.text for item in at.vault.get(outcome.handoff.id).draft.asked]
         assert not any("Never touch" in text for text in asked)
         await at.session.prompt(f"Do step {n} now.")
 
@@ -272,8 +272,8 @@ async def test_a_secret_of_the_thread_is_in_nothing_that_is_handed_on(desk: Make
     assert outcome is not None
     assert "Never print the token" in outcome.message
     assert "- [ ] hide" in outcome.message
-    stored = (at.vault.root / outcome.handoff_id / "handoff.json").read_text()
-    assert key not in stored + at.vault.load_brief(outcome.handoff_id) + outcome.message
+    stored = (at.vault.root / outcome.handoff.id / "handoff.json").read_text()
+    assert key not in stored + at.vault.load_brief(outcome.handoff.id) + outcome.message
 
 
 async def test_a_configuration_that_names_the_agent_asks_the_session(
@@ -300,7 +300,7 @@ async def test_a_thread_of_the_agents_that_cannot_be_read_is_not_needed(tmp_path
     outcome = await at.session.handoff()
 
     assert outcome is not None
-    assert outcome_path(at, outcome.handoff_id) == str(old)
+    assert outcome_path(at, outcome.handoff.id) == str(old)
 
 
 async def test_after_a_handoff_a_resumed_session_has_a_thread_of_the_agents_again(
@@ -328,7 +328,7 @@ async def test_after_a_handoff_a_resumed_session_has_a_thread_of_the_agents_agai
     outcome = await resumed.handoff()
 
     assert outcome is not None
-    assert outcome_path(at, outcome.handoff_id) == str(own.path)
+    assert outcome_path(at, outcome.handoff.id) == str(own.path)
 
 
 async def test_one_message_is_nothing_to_hand_off(desk: Make) -> None:
@@ -445,7 +445,7 @@ async def test_a_handoff_is_delivered_once(desk: Make) -> None:
     await at.session.prompt("one")
     await at.session.prompt("two")
 
-    kinds = [event.kind for event in at.vault.load_events(outcome.handoff_id)]
+    kinds = [event.kind for event in at.vault.load_events(outcome.handoff.id)]
     assert kinds.count("delivered") == 1
 
 

@@ -79,7 +79,8 @@ def answer_hook(
     if call.kind in COMPACTION_KINDS and not answer.context:
         return ""
     if call.kind == "turn" and answer.blocked:
-        answer = HookAnswer(_report_once(harness, call, answer.message))
+        memory = ThreadMemory(harness.name, call.thread_id or call.path)  # Once for a thread.
+        answer = HookAnswer(answer.message if memory.is_first("problem") else "")
     return integration.format_answer(call, answer)
 
 
@@ -89,12 +90,6 @@ def work_after_turn(name: str, payload: bytes) -> None:
     call = integration.parse_hook_call(decode_payload(payload)) if integration else None
     if call is not None and call.kind == "turn":
         do_work(name, drop_impossible_paths(call).path)
-
-
-def _report_once(harness: Harness, call: HookCall, problem: str) -> str:
-    """Return a problem at the end of a turn once for a thread; empty for later turns."""
-    memory = ThreadMemory(harness.name, call.thread_id or call.path)
-    return problem if memory.is_first("problem") else ""
 
 
 def decode_payload(payload: bytes) -> Mapping[str, Any]:

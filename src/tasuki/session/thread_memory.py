@@ -40,10 +40,8 @@ class ThreadMemory:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             os.close(os.open(self.folder / name, os.O_CREAT | os.O_EXCL, 0o600))
-        except FileExistsError:
+        except OSError:  # It is there; or repeating it would be worse than leaving it out.
             return False
-        except OSError:
-            return False  # repeating it at every turn would be worse than leaving it out
         _forget_old(self.folder.parent)
         return True
 

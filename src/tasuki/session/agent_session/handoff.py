@@ -75,14 +75,6 @@ class HandoffWriter:
                 await task
             raise
 
-    def build_reporter(self, report: Callable[[str], None]) -> Callable[[str], None]:
-        """Build a function that reports a phase from the thread to the session's event loop."""
-
-        def report_phase(phase: str) -> None:
-            self.loop.call_soon_threadsafe(report, phase)
-
-        return report_phase
-
     def ask(self, question: str) -> AuthorReply:
         """Return the answer of the session; called in the thread.
 
@@ -157,10 +149,6 @@ class HandoffOutcome(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     prefill: str = ""
 
-    @property
-    def handoff_id(self) -> str:
-        return self.handoff.id
-
 
 def write_handoff(
     harness: Harness,
@@ -191,7 +179,8 @@ def write_handoff(
     effective_goal = goal or Goal(text=Redactor().redact(clean_text(focus)))
     if goal and not goal.forced and (secret := handoffs.describe_secrets(goal.text)):
         raise GoalHasSecret(f"{secret} Remove it.")
-    if find_configured_author(loaded):
+    is_author_chosen = loaded.sources.get("author", "default") != "default"
+    if is_author_chosen and loaded.settings.author != "agent":
         return _write_by_author(
             harness, path, effective_goal, loaded, successor_name, vault, report
         )
@@ -227,13 +216,6 @@ def limit_lines(lines: Sequence[str], noun: str) -> list[str]:
     """Return the first lines, and how many more there are."""
     more = len(lines) - MOST_LINES
     return [*lines[:MOST_LINES], f"- … and {more} more {noun}"] if more > 0 else list(lines)
-
-
-def find_configured_author(loaded: LoadedSettings) -> str:
-    """Find the author that the user's configuration names instead of the session, else empty."""
-    author = loaded.settings.author
-    is_chosen = loaded.sources.get("author", "default") != "default"
-    return author if is_chosen and author != "agent" else ""
 
 
 def _assemble_handoff(

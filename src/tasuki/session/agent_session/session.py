@@ -290,11 +290,9 @@ class AgentSession:
             session_handoff = await self._write_handoff(
                 (custom_instructions or "").strip(), checked_goal, abort
             )
-            return (
-                None
-                if abort.is_set()
-                else await self._switch_session(session_handoff, checked_goal, abort)
-            )
+            if abort.is_set():
+                return None
+            return await self._switch_session(session_handoff, checked_goal, abort)
         except Cancelled:
             return None
         finally:
@@ -308,6 +306,10 @@ class AgentSession:
         writer = HandoffWriter(
             self._ask_agent, self.backend.cancel, abort, self.loaded.settings.author_seconds
         )
+
+        def report(phase: str) -> None:
+            writer.loop.call_soon_threadsafe(self._emit, HandoffPhase(phase))
+
         return await writer.run(
             lambda ask: write_handoff(
                 *self._find_thread(),
@@ -320,7 +322,7 @@ class AgentSession:
                 if self.backend.name in harnesses.list_names()
                 else "",
                 extra_lines=self._list_files_and_todos(),
-                report=writer.build_reporter(lambda phase: self._emit(HandoffPhase(phase))),
+                report=report,
             )
         )
 
@@ -378,7 +380,7 @@ class AgentSession:
         self.reminder_count = 0
         prefill = "\n".join([*([goal.text] if goal else []), *self.queues.clear()])
         self._note_event(
-            session_handoff.handoff_id,
+            session_handoff.handoff.id,
             "started",
             harness=self.backend.name,
             successor_thread=opened or self.session_id,

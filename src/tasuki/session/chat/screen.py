@@ -143,12 +143,10 @@ class TerminalScreen:
             self._set_busy("Writing handoff document" if event.internal else "Working")
         elif isinstance(event, HandoffPhase):
             self._set_busy(event.label.rstrip(". "))
-        elif isinstance(event, TurnEnded):
-            self._set_idle()
+        elif isinstance(event, TurnEnded | SessionSwitched):
+            self.busy_with = ""
         elif isinstance(event, QueueChanged):
             self.waiting = event.waiting
-        elif isinstance(event, SessionSwitched):
-            self._set_idle()
         if not isinstance(event, PermissionRequest):
             self.painter.take(event)
         self.prompt.app.invalidate()
@@ -171,7 +169,7 @@ class TerminalScreen:
         buffer.cursor_position = len(buffer.text)
 
     def rebuild(self, messages: Sequence[Json], todos: Sequence[AgentTodo]) -> None:
-        self._set_idle()
+        self.busy_with = ""
         self.painter.todos = tuple(todos)
         replay_messages(self.painter, messages)
         self.prompt.app.invalidate()
@@ -254,12 +252,9 @@ class TerminalScreen:
         if self.busy_with != label:
             self.busy_with, self.since = label, time.monotonic()
 
-    def _set_idle(self) -> None:
-        self.busy_with = ""
-
     def mark_ready(self) -> None:
         """Note that the agent is ready for words."""
-        self._set_idle()
+        self.busy_with = ""
         self.prompt.app.invalidate()
 
     async def _tick(self) -> None:
