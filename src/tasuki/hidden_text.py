@@ -1,6 +1,5 @@
 """Make visible what a person would not see in a text that is to be approved, or would misread."""
 
-import re
 import unicodedata
 from functools import lru_cache
 from itertools import groupby, pairwise
@@ -62,11 +61,9 @@ def show_hidden(text: str, *, is_exact: bool = False) -> str:
     never taken for ours. `is_exact`: it is carried out as it stands, so quotes and dashes count, too.
     """
     twins = set[int]() if text.isascii() else _find_twins(text, is_exact)
-
-    def name_characters(found: "re.Match[str]") -> str:
-        return _name_characters(found[0], found.start(), twins, is_exact)
-
-    shown = _UNPRINTED.sub(name_characters, text)
+    shown = _UNPRINTED.sub(
+        lambda found: _name_characters(found[0], found.start(), twins, is_exact), text
+    )
     shown = _LEFTWARD.sub("\u27e8rtl\u27e9\\g<0>\u27e8ltr\u27e9", shown)
     shown = _BLANKS.sub(lambda found: _name_run("␣", "blanks", len(found[0])), shown)
     return _EMPTY_LINES.sub(lambda found: _name_run("", "empty lines", len(found[0])) + "\n", shown)

@@ -46,10 +46,8 @@ def pause_collector() -> Iterator[None]:
     """Search for no cycles in this block, nor in other threads meanwhile; blocks may overlap."""
     global _pauses
     with _lock:
-        if not _pauses and not gc.isenabled():
-            is_paused = False  # For good, by a command that ends soon.
-        else:
-            is_paused = True
+        is_paused = _pauses > 0 or gc.isenabled()  # Else it is off for good, by a short command.
+        if is_paused:
             _pauses += 1
             gc.disable()
     try:

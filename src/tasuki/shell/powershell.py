@@ -31,10 +31,6 @@ class PowerShellSplitter(CommandSplitter):
         r"|(?P<comment>\#[^\n]*)|(?P<open>\{)|(?P<close>\})"
     )
 
-    def __init__(self, line: str) -> None:
-        super().__init__(line)
-        self.blocks = 0
-
     def take_note(self, match: re.Match[str]) -> None:
         self.position = self.find_end_after("#>", self.position)
 
