@@ -2,7 +2,6 @@
 
 import ipaddress
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -118,16 +117,6 @@ def parse_proxy(text: str) -> str | Network:
     return network
 
 
-def _find_problem(parse: Callable[[str], object], text: str) -> str:
-    """Return the end of a sentence about a wrong value; empty for a right one, or none."""
-    try:
-        if text:
-            parse(text)
-    except ValueError as error:
-        return str(error)
-    return ""
-
-
 def _parse_user_header(name: str) -> str:
     if not _HEADER_NAME.fullmatch(name.lower()):
         raise ValueError(
@@ -140,12 +129,12 @@ def _parse_user_header(name: str) -> str:
     return name
 
 
-CHECKS: Mapping[str, Callable[[str], str]] = {
-    "public_url": partial(_find_problem, parse_public_url),
-    "proxy": partial(_find_problem, parse_proxy),
-    "proxy_user_header": partial(_find_problem, _parse_user_header),
+PARSERS: Mapping[str, Callable[[str], object]] = {
+    "public_url": parse_public_url,
+    "proxy": parse_proxy,
+    "proxy_user_header": _parse_user_header,
 }
-"""For each setting what finds the end of a sentence about a wrong value; empty for a right one."""
+"""For each setting what parses it, and raises ValueError with the end of a sentence about it."""
 
 
 def find_problems(public_url: str, proxy: str, header: str, users: str) -> Iterator[str]:

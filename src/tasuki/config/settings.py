@@ -18,8 +18,8 @@ from msgspec import Struct
 from tasuki.config import validation
 from tasuki.config.defaults import DEFAULT_BUDGET
 from tasuki.config.validation import convert_to_snake, convert_value, describe_unknown_key
-from tasuki.errors import ConfigInvalid
-from tasuki.files import expand_user
+from tasuki.errors import ConfigInvalid, HomeUnknown
+from tasuki.files import expand_user, find_home_folder
 
 PROJECT_FILE = ".tasuki.toml"
 PI_FILE = ".pi/settings.json"
@@ -235,10 +235,9 @@ def find_fleet_root(settings: Settings, data: Path) -> Path:
 def find_home() -> Path | None:
     """Return the user's folder, None if it is unknown."""
     try:
-        folder = Path.home()
-    except RuntimeError:
+        return find_home_folder()
+    except HomeUnknown:
         return None
-    return folder if folder.is_absolute() else None
 
 
 def format_path(path: Path) -> str:
@@ -249,18 +248,15 @@ def format_path(path: Path) -> str:
     return str(path)
 
 
-def load_settings(cwd: Path, flags: Mapping[str, Any] | None = None) -> Settings:
-    """Load the settings of a folder. Raises ConfigInvalid naming the file and the key.
-
-    Keys of `flags` whose value is None were not given.
-    """
-    return load_with_sources(cwd, flags).settings
+def load_settings(cwd: Path) -> Settings:
+    """Load the settings of a folder. Raises ConfigInvalid naming the file and the key."""
+    return load_with_sources(cwd).settings
 
 
 def load_with_sources(cwd: Path, flags: Mapping[str, Any] | None = None) -> LoadedSettings:
     """Load the settings of a folder with their sources.
 
-    Raises ConfigInvalid as `load_settings` does.
+    Keys of `flags` whose value is None were not given. Raises ConfigInvalid as `load_settings` does.
     """
     values: dict[str, Any] = {}
     sources = dict.fromkeys(Settings.__struct_fields__, "default")
@@ -417,11 +413,14 @@ def _validate(settings: Settings, sources: Mapping[str, str]) -> Settings:
             f"Words: {' '.join((ALL, *ALERTS))}."
         )
     if settings.public_url or settings.proxy or settings.proxy_user_header:
-        from tasuki.config.outside import CHECKS
+        from tasuki.config.outside import PARSERS
 
-        for name, find_problem in CHECKS.items():
-            if problem := find_problem(getattr(settings, name)):
-                raise ConfigInvalid(f"{_format_setting(sources[name], name)} {problem}")
+        for name, parse in PARSERS.items():
+            try:
+                if text := getattr(settings, name):
+                    parse(text)
+            except ValueError as error:
+                raise ConfigInvalid(f"{_format_setting(sources[name], name)} {error}") from error
     for name, kind in _KINDS.items():
         if kind is not int:
             continue

@@ -4,7 +4,7 @@ No message repeats a key.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
@@ -65,11 +65,10 @@ def convert_value(source: str, key: str, kind: Any, value: Any) -> Any:
         raise ConfigInvalid(message) from exc
 
 
-def describe_unknown_key(name: str, key: str, names: Iterable[str]) -> str:
+def describe_unknown_key(name: str, key: str, names: tuple[str, ...]) -> str:
     """Describe an unknown key, with the one that was probably meant."""
     import difflib
 
-    names = tuple(names)
     if matches := difflib.get_close_matches(convert_to_snake(key), names, n=1, cutoff=0.7):
         return f"unknown setting {format_value(name)}. Did you mean {matches[0]}?"
     return f"unknown setting {format_value(name)}. Known: {', '.join(names)}."

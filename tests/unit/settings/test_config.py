@@ -53,7 +53,7 @@ def test_each_source_overrides_the_ones_below_it(
     )
     (tmp_path / ".tasuki.toml").write_text("max_files = 3\nmin_goal_length = 3\n")
     monkeypatch.setenv("TASUKI_MAX_FILES", "4")
-    settings = config.load_settings(tmp_path, {"min_goal_length": 5, "budget": None})
+    settings = config.load_with_sources(tmp_path, {"min_goal_length": 5, "budget": None}).settings
 
     assert settings.max_open_questions == 1
     assert settings.max_commands == 2
