@@ -19,7 +19,8 @@ from terminals import Terminal
 from waiting import retry_until
 
 from tasuki.errors import LaunchFailed, PaneGone
-from tasuki.launch.tmux.panes import PaneMarks, TmuxPanes
+from tasuki.launch.tmux.panes import TmuxPanes
+from tasuki.launch.tmux.paste import PaneMarks
 from tasuki.launch.tmux.server import Tmux, _join_commands
 
 pytestmark = pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")

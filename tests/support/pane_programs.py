@@ -14,7 +14,8 @@ from terminals import Terminal
 from tree import PROGRAMS
 from waiting import retry_until
 
-from tasuki.launch.tmux.panes import OpenedPane, PaneMarks, TmuxPanes
+from tasuki.launch.tmux.panes import OpenedPane, TmuxPanes
+from tasuki.launch.tmux.paste import PaneMarks
 
 PROGRAM = str(PROGRAMS / "prompt.py")
 

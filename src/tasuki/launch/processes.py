@@ -105,12 +105,16 @@ def _ask_ps(columns: str, pid: int) -> str:
     """Ask `ps` about a process on a system without /proc; empty where it is gone."""
     if os.path.isdir("/proc/self"):
         return ""
-    call = ("ps", "-o", columns, "-p", str(pid))
+    return _run("ps", "-o", columns, "-p", str(pid)).strip()
+
+
+def _run(*command: str) -> str:
+    """Return what a command prints; empty where it cannot be run."""
     try:
-        done = subprocess.run(call, capture_output=True, text=True, timeout=2, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=2, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return done.stdout.strip()
+    return done.stdout
 
 
 def read_boot_id() -> str:
@@ -237,14 +241,8 @@ def find_working_folder(pid: int) -> str:
     try:
         return os.readlink(f"/proc/{pid}/cwd")
     except OSError:
-        pass
-    call = ("lsof", "-a", "-d", "cwd", "-Fn", "-p", str(pid))
-    try:
-        done = subprocess.run(call, capture_output=True, text=True, timeout=2, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return os.sep
-    names = [line[1:] for line in done.stdout.splitlines() if line.startswith("n/")]
-    return names[0] if names else os.sep
+        lines = _run("lsof", "-a", "-d", "cwd", "-Fn", "-p", str(pid)).splitlines()
+    return next((line[1:] for line in lines if line.startswith("n/")), os.sep)
 
 
 MOST_ANCESTORS = 8

@@ -25,7 +25,7 @@ from tasuki.draft.redact.screen import redact_screen
 from tasuki.errors import LaunchFailed, PaneGone
 from tasuki.harness.protocol import Screenshot
 from tasuki.launch.tmux.control_mode import ControlMode, TmuxUnanswered
-from tasuki.launch.tmux.paste import PANE, PaneInput, PaneMarks, check_pane
+from tasuki.launch.tmux.paste import PANE, PaneInput, check_pane
 from tasuki.launch.tmux.server import CHILD, EXITING, KEEP_SESSION, POLL_SECONDS, SESSION, Tmux
 from tasuki.launch.tmux.terminal import TerminalCapture, parse_rows, separate_dim
 from tasuki.patterns import compile_pattern
@@ -342,6 +342,3 @@ def attach(pane: str, socket: str) -> None:
         raise LaunchFailed(f"This is not a terminal. In one: {command}")
     tmux.run(*selection)
     os.execvp("tmux", (*tmux.base, "attach-session", *target))
-
-
-__all__ = ["OpenedPane", "PaneGone", "PaneMarks", "PaneState", "PaneSurvey", "TmuxPanes"]

@@ -143,10 +143,9 @@ class Tmux:
         form = ("-P", "-F", "#{pane_id}\t#{session_name}:#{window_index}\t#{pane_pid}")
         session = ("new-session", "-d", "-s", SESSION, *size, "-n", label, *form, *argv)  # fmt: skip
         creation: tuple[Sequence[str], ...] = (session, KEEP_SESSION)
-        if self.is_inside:
-            creation = (("new-window", "-n", label, *form, *argv),)
-        elif self.has_session(SESSION):
-            creation = (("new-window", "-t", f"={SESSION}:", "-n", label, *form, *argv),)
+        if self.is_inside or self.has_session(SESSION):
+            place = () if self.is_inside else ("-t", f"={SESSION}:")
+            creation = (("new-window", *place, "-n", label, *form, *argv),)
         try:
             output = self.run(*creation, cwd=cwd, env=env)
         except PaneGone as error:
