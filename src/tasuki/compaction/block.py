@@ -91,7 +91,7 @@ class SaidText:
 
         A line that turns it round does not say it.
         """
-        if fold_quote(rule) in self.folded:
+        if self.quotes(rule):
             return True
         if len(extract_telling_words(rule)) < MIN_WORDS:
             return False
@@ -108,10 +108,8 @@ class SaidText:
         )
 
 
-def build_block(
-    compaction: Compaction, revision: Revision | None = None, limit: int = MAX_BLOCK
-) -> RestoreBlock:
-    """Return the block for a compaction. `revision` is git as it is now, where it was read. `limit` is in characters."""
+def build_block(compaction: Compaction, revision: Revision | None = None) -> RestoreBlock:
+    """Return the block for a compaction. `revision` is git as it is now, where it was read."""
     derived = derive_facts(compaction.thread, revision)
     rules = list_rules(compaction.thread, derived.statements)
     said = SaidText(compaction.said)
@@ -132,7 +130,7 @@ def build_block(
         return RestoreBlock("")
     redactor = QuoteRedactor(compaction.thread)
     redactor.redact_document(compaction.summary)
-    text = _fit_sections(compaction.thread, sections, redactor, limit)
+    text = _fit_sections(compaction.thread, sections, redactor)
     return RestoreBlock(text, corrections, tuple(missing), dict(redactor.counts))
 
 
@@ -209,16 +207,17 @@ def _list_failures(facts: Facts, said: SaidText) -> Iterator[str]:
 # -- the whole --------------------------------------------------------------------------
 
 
-def _fit_sections(
-    thread: Thread, sections: dict[str, list[str]], redactor: QuoteRedactor, limit: int
-) -> str:
+def _fit_sections(thread: Thread, sections: dict[str, list[str]], redactor: QuoteRedactor) -> str:
     """Return the block of all sections within the limit, without secrets; '' where all are empty.
 
     Whole lines are left out from the end of the sections, in the order of `_CUTS`.
     """
     lines = {name: list(map(redactor.redact_quote, found)) for name, found in sections.items()}
     for name, share in _CUTS:
-        while len(_join_block(thread, lines)) > limit and _measure(lines[name]) > share * limit:
+        while (
+            len(_join_block(thread, lines)) > MAX_BLOCK
+            and _measure(lines[name]) > share * MAX_BLOCK
+        ):
             lines[name].pop()
     return redactor.redact_document(_join_block(thread, lines)) if any(lines.values()) else ""
 

@@ -130,9 +130,9 @@ def read_report(harness: str) -> CompactionReport | None:
         return None
 
 
-def forget_old(folder: Path, now: float | None = None) -> None:
+def forget_old(folder: Path) -> None:
     """Remove what is remembered of compactions of long ago."""
-    oldest = (time.time() if now is None else now) - KEPT_SECONDS
+    oldest = time.time() - KEPT_SECONDS
     with suppress(OSError):
         for entry in list(os.scandir(folder)):
             files = list(os.scandir(entry.path)) if entry.is_dir(follow_symlinks=False) else []
