@@ -153,17 +153,17 @@ def open_predecessor(handoff: Handoff, *, shows_few: bool = False) -> OpenedThre
 def walk_chain(newest: OpenedThread) -> Iterator[OpenedThread]:
     """Yield the thread, the one it was handed on from, and so on back, as far as they are known."""
     seen: set[str] = set()
-    current: OpenedThread | None = newest
-    while current is not None and len(seen) < MAX_CHAIN:
+    current = newest
+    while len(seen) < MAX_CHAIN:
         yield current
         parent = _find_parent(current)
-        current = None
-        if parent and parent[:8] not in seen:
-            seen.add(parent[:8])
-            try:
-                current = open_predecessor(Vault().get(parent))
-            except TasukiError:
-                return
+        if not parent or parent[:8] in seen:
+            return
+        seen.add(parent[:8])
+        try:
+            current = open_predecessor(Vault().get(parent))
+        except TasukiError:
+            return
 
 
 def _find_parent(source: OpenedThread) -> str:

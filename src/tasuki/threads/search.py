@@ -96,11 +96,6 @@ Candidate = tuple[T, str, str, str]
 """Something to search, when it was created (ISO 8601), its goal and its whole text."""
 
 
-def search_handoffs(vault: Vault, words: str, limit: int) -> list[tuple[Handoff, Sequence[str]]]:
-    """Find handoffs whose goal or brief hold most of the words, each with the matching lines."""
-    return rank_candidates(list_candidates(vault), words, limit)
-
-
 def list_candidates(vault: Vault) -> Iterator[Candidate[Handoff]]:
     """Yield the handoffs of the vault, to be searched."""
     for handoff in vault.list_handoffs():

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -93,9 +93,7 @@ def build_head(record: KeptRecord) -> ThreadHead:
 
 def build_reader(adapter: Harness) -> Harness:
     """Build the adapter that reads the kept copies of another one's threads."""
-    reader: Any = KeptHarness(adapter)
-    harness: Harness = reader
-    return harness
+    return cast(Harness, KeptHarness(adapter))
 
 
 def is_only_kept(adapter: Harness, path: Path) -> bool:

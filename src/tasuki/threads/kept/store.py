@@ -78,16 +78,15 @@ class KeptStore:
     def read_copies(self) -> Iterator[KeptCopy]:
         """Yield all copies with their records, the oldest first; damaged ones are noted."""
         for copy in self.list_copies():
+            record: KeptRecord | None = None
             try:
-                record: KeptRecord | None = read_record(copy.file)
+                record = read_record(copy.file)
             except FileNotFoundError:
                 continue
             except TasukiError as error:
                 note_unread(str(error))
-                record = None
             except OSError as error:
                 note_unread(describe_damage(copy.file, explain_error(error)))
-                record = None
             yield KeptCopy(copy.file, copy.bytes, copy.kept, record)
 
     def find_record(self, path: Path | str) -> KeptRecord | None:

@@ -31,7 +31,7 @@ from tasuki.launch import LaunchResult, find_running_programs
 from tasuki.model import Handoff
 from tasuki.text_safety import clean_for_display
 from tasuki.threads.passages import EntryCleaner
-from tasuki.threads.search import find_prunable, search_handoffs
+from tasuki.threads.search import find_prunable, list_candidates, rank_candidates
 from tasuki.vault import Vault
 from tasuki.web.handlers import (
     AnyRequest,
@@ -142,7 +142,7 @@ def show_briefs(
     """Show the kept handoffs, newest first, or those that have some words."""
     vault = Vault()
     matches = (
-        search_handoffs(vault, q, MOST_LISTED)
+        rank_candidates(list_candidates(vault), q, MOST_LISTED)
         if q.strip()
         else [(h, ()) for h in vault.list_handoffs()]
     )
