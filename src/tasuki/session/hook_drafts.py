@@ -166,9 +166,8 @@ def suggest_at_turn_end(
     if is_automatic and (message := _draft_automatically(harness, call, loaded, used, memory)):
         memory.is_first(f"suggested-{settings.suggest_at}")
         return message
-    if not settings.suggest_at or used < settings.suggest_at:
-        return ""
-    if not memory.is_first(f"suggested-{settings.suggest_at}"):
+    is_due = settings.suggest_at and used >= settings.suggest_at
+    if not is_due or not memory.is_first(f"suggested-{settings.suggest_at}"):
         return ""
     message = f"The context is {used:.0f} % full. Hand off while the agent still has all of it: {integration.command}"
     return _notify_too(

@@ -146,26 +146,21 @@ class Backend(Protocol):
         given messages, they go in front of the first prompt. `emit` takes events outside of a
         turn.
         """
-        ...
 
     async def prompt(self, texts: Sequence[str], emit: Emit) -> Stop:
         """Run one turn of the agent: `texts` are the blocks of the prompt.
 
         Nothing in it is expanded.
         """
-        ...
 
     async def cancel(self) -> None:
         """Cancel the turn; `prompt` then returns `cancelled`."""
-        ...
 
     def find_thread(self) -> tuple[Harness, Path] | None:
         """Find where the agent itself keeps this session, if tasuki can read that."""
-        ...
 
     async def close(self) -> None:
         """End the agent."""
-        ...
 
 
 class TurnStarted(Struct, frozen=True):

@@ -106,7 +106,10 @@ class ChatController:
             self.view.show_warning(BUSY_MESSAGE.format(name))
             self.view.fill_input(text)
         else:
-            await handle(text[len(name) :].strip())
+            try:
+                await handle(text[len(name) :].strip())
+            except TasukiError as error:
+                self.view.show_error(str(error), error.exit_code)
 
     async def send_words(self, text: str) -> None:
         """Send words to the agent; while it works they wait."""
@@ -162,24 +165,16 @@ class ChatController:
             self.view.fill_input(words)
 
     async def _start_new(self, words: str) -> None:
-        try:
-            await self.conversation.start_fresh()
-        except TasukiError as error:
-            self.view.show_error(str(error), error.exit_code)
-            return
+        await self.conversation.start_fresh()
         self.view.show_note("New session started")
         if words:
             self.view.fill_input(words)
 
     async def _resume(self, words: str) -> None:
-        try:
-            head = self._find_session(words) if words else await self._choose_session()
-            if head is None:
-                return
-            await self.conversation.resume(Path(head.path))
-        except TasukiError as error:
-            self.view.show_error(str(error), error.exit_code)
+        head = self._find_session(words) if words else await self._choose_session()
+        if head is None:
             return
+        await self.conversation.resume(Path(head.path))
         self.show_session()
         self.view.show_note(f"Session {head.id[:13]} resumed")
 

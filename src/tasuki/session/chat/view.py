@@ -47,39 +47,30 @@ class ChatView(Protocol):
 
     def take(self, event: SessionEvent) -> None:
         """Show an event of the session."""
-        ...
 
     def leave(self) -> None:
         """End the chat."""
-        ...
 
     def show_note(self, text: str) -> None:
         """Show that something was done."""
-        ...
 
     def show_warning(self, text: str) -> None:
         """Show that something was not done, for a good reason."""
-        ...
 
     def show_error(self, text: str, code: int = 1) -> None:
         """Show that something failed; `code` becomes the exit code for a program."""
-        ...
 
     def clear_input(self) -> None:
         """Empty the input line."""
-        ...
 
     def fill_input(self, text: str) -> None:
         """Put words into the input line, unsent, before what is there."""
-        ...
 
     def rebuild(self, messages: Sequence[Json], todos: Sequence[AgentTodo]) -> None:
         """Show a session again: its messages, its status line and its todos."""
-        ...
 
     async def choose(self, choice: NumberedChoice) -> int | None:
         """Let the user choose; return the index of the answer, None for no answer."""
-        ...
 
 
 REFUSED_CODE = 3
