@@ -66,8 +66,6 @@ class InstallStep(Struct, frozen=True):
     path: str
     what: str
     text: str = ""
-    new: bool = False
-    """The file is created, or deleted."""
 
 
 class InstallPlan(Struct, frozen=True):
@@ -255,29 +253,27 @@ class _InstallWork:
         if action not in ("add", "replace"):
             self.steps.append(InstallStep(action, path, addition.what))
             return
-        place = build_installed_addition(addition).identity
-        old = next((p for p in self.puts if p.identity == place), None)
-        made = (old.made, old.folders) if old else (False, ())
-        removed = ""
-        if action == "replace":
-            removed = self._remove_text(old or build_installed_addition(addition))
+        put = build_installed_addition(addition)
+        old = next((p for p in self.puts if p.identity == put.identity), put)
+        removed = self._remove_text(old) if action == "replace" else ""
         if not is_replaceable(path):
             self._leave_to_user(path, addition.what, removed)
             self.to_add[path] = edits.insert_addition(self.to_add.get(path), addition)[0]
             return
-        self.puts = [p for p in self.puts if p.identity != place]
-        new = self.read_text(path) is None
-        folders = find_missing_folders(path) if new else ()
+        self.puts = [p for p in self.puts if p.identity != put.identity]
+        folders = find_missing_folders(path) if self.read_text(path) is None else ()
         with _report_parse_errors(path):
             self.texts[path], text = edits.insert_addition(self.read_text(path), addition)
         made_now = self.before[path] is None
-        put = structs.replace(
-            build_installed_addition(addition, text),
-            made=made[0] or made_now,
-            folders=made[1] or (folders if made_now else ()),
+        self.puts.append(
+            structs.replace(
+                put,
+                text=text,
+                made=old.made or made_now,
+                folders=old.folders or (folders if made_now else ()),
+            )
         )
-        self.puts.append(put)
-        self.steps.append(InstallStep(action, path, addition.what, text, new and action == "add"))
+        self.steps.append(InstallStep(action, path, addition.what, text))
 
     def take_out(self, installed: InstalledAddition) -> None:
         """Remove an addition, and its file if that was created for it and holds nothing else."""
@@ -287,8 +283,7 @@ class _InstallWork:
             return
         self.puts = [p for p in self.puts if p.identity != installed.identity]
         if removed:
-            gone = self.read_text(installed.path) is None
-            self.steps.append(InstallStep("remove", installed.path, installed.what, removed, gone))
+            self.steps.append(InstallStep("remove", installed.path, installed.what, removed))
 
     def _leave_to_user(self, path: str, what: str, removed: str) -> None:
         """Note what the user has to do in a file that cannot be written."""
