@@ -38,22 +38,13 @@ class FleetRecord(Struct, frozen=True):
     """Whole path of its document; empty for none."""
     successor_id: int | None = None
     successor_session: str = ""
-    successor_runs: bool = False
-    successor_waits: bool = False
-    """Whether the successor's work was not carried on.
-
-    Then the successor was lost, or its own handoff is not over.
-    """
+    is_needed: bool = False
+    """Whether its document, and the vault's copy of it, may still be needed."""
 
     @property
     def created(self) -> str:
         """When it began: UTC, ISO 8601 to the second."""
         return datetime.fromtimestamp(self.created_at, UTC).isoformat(timespec="seconds")
-
-    @property
-    def is_needed(self) -> bool:
-        """Whether its document, and the vault's copy of it, may still be needed."""
-        return self.state in UNFINISHED or self.successor_runs or self.successor_waits
 
     @property
     def summary(self) -> str:
@@ -102,6 +93,10 @@ def build_fleet_records(
         successor = by_id.get(row["successor_id"], no_agent)
         # Without an order: `fleet.lost_agents` checks more.
         was_lost = successor["state"] == "lost" or successor["end_reason"] == HUNG_UP
+        # The successor's work was not carried on: it was lost, or its own handoff is not over.
+        waits = row["successor_id"] not in succeeded and (
+            row["successor_id"] in unfinished or was_lost
+        )
         records.append(
             FleetRecord(
                 id=row["id"],
@@ -115,9 +110,7 @@ def build_fleet_records(
                 document=row["file_path"],
                 successor_id=row["successor_id"],
                 successor_session=successor["session"],
-                successor_runs=successor["ended_at"] is None,
-                successor_waits=row["successor_id"] not in succeeded
-                and (row["successor_id"] in unfinished or was_lost),
+                is_needed=row["state"] in UNFINISHED or successor["ended_at"] is None or waits,
             )
         )
     return sorted(records, key=lambda record: (record.created_at, record.id))
