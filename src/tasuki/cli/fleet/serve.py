@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from tasuki.cli.output import format_age, format_table, need_extra, print_records
 from tasuki.config.settings import list_unknown_variables, load_with_sources
 from tasuki.errors import UsageError
-from tasuki.files import require_text_path
+from tasuki.files import create_file, require_text_path
 from tasuki.text_safety import shorten_to_line
 
 if TYPE_CHECKING:
@@ -152,10 +152,8 @@ def _write_private_page(folder: Path, link: str) -> Iterator[Path]:
             if time.time() - old.stat().st_mtime > LINK_SECONDS:
                 old.unlink()
     path = folder / f"open-{secrets.token_hex(8)}.html"
-    number = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+    create_file(path, PAGE_TEMPLATE.format(link=html.escape(link)).encode(), synced=False)
     try:
-        with os.fdopen(number, "w", encoding="utf-8") as file:
-            file.write(PAGE_TEMPLATE.format(link=html.escape(link)))
         yield path
     finally:
         path.unlink(missing_ok=True)

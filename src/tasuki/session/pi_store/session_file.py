@@ -3,7 +3,6 @@
 import errno
 import fcntl
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from tasuki.errors import StoreFailed, ThreadUnreadable
-from tasuki.files import create_private_folder, explain_error, sync_folder
+from tasuki.files import create_private_folder, explain_error, replace_file, sync_folder
 from tasuki.harness.pi_v3.format import dump_records, format_now
 from tasuki.harness.reading.jsonl import ThreadLines
 from tasuki.session.pi_store.messages import Json
@@ -97,18 +96,9 @@ class LockedSessionFile:
         content = dump_records(all).encode("utf-8", "replace")
         with self._convert_errors():
             create_private_folder(self.path.parent)
-            fd, name = tempfile.mkstemp(dir=self.path.parent, prefix=".new-")
-            try:
-                with os.fdopen(fd, "wb") as stream:
-                    stream.write(content)
-                    stream.flush()
-                    os.fsync(fd)
-                if self.path.exists():
-                    raise FileExistsError(errno.EEXIST, "a file of that name already exists")
-                os.rename(name, self.path)
-            except BaseException:
-                os.unlink(name)
-                raise
+            if self.path.exists():
+                raise FileExistsError(errno.EEXIST, "a file of that name already exists")
+            replace_file(self.path, content)
             sync_folder(self.path.parent)
         self._size = self._known_size = len(content)
         self._lock_file()
