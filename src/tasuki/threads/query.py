@@ -62,17 +62,10 @@ class Query(Struct, frozen=True):
 
     def build_filters(self) -> tuple[str, tuple[Any, ...]]:
         """Build conditions of SQL on a row `t` of the table `thread`, each after AND; and their values."""
-        parts: list[str] = []
-        values: list[Any] = []
-        if self.harness:
-            parts.append("t.harness = ?")
-            values.append(self.harness)
-        if self.after:
-            parts.append("t.worked >= ?")
-            values.append(self.after)
-        if self.before:
-            parts.append("t.worked < ?")
-            values.append(self.before)
+        given: dict[str, Any] = {"t.harness = ?": self.harness}
+        given |= {"t.worked >= ?": self.after, "t.worked < ?": self.before}
+        parts = [condition for condition, value in given.items() if value]
+        values = [value for value in given.values() if value]
         if self.repo:
             name = normalize_path(self.repo).lower().strip("/")
             real = resolve_links(self.repo).lower().rstrip("/")

@@ -34,7 +34,6 @@ MOST_WINDOW_BYTES = 64 << 20
 """Memory that unpacking may take."""
 BLOCK = 1 << 20
 LINE_SEARCH_BYTES = 64 << 10
-TRIES = 3
 
 
 class KeptPart(Struct, frozen=True):
