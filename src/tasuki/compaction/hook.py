@@ -77,11 +77,10 @@ def _restore(
         return given
     thread = _read(harness, Path(call.path), loaded)
     instructions, kept = memory.take("instructions"), memory.take("summary")
-    found = find_last_compaction(thread, instructions) if call.is_recorded else None
-    if found is None:  # It is in the payload, or in the memory.
-        found = build_coming_compaction(thread, call.text or kept, instructions)
-        found = replace(found, in_view=f"{found.in_view}\n{call.in_view}")
-    compaction = found
+    compaction = find_last_compaction(thread, instructions) if call.is_recorded else None
+    if compaction is None:  # It is in the payload, or in the memory.
+        coming = build_coming_compaction(thread, call.text or kept, instructions)
+        compaction = replace(coming, in_view=f"{coming.in_view}\n{call.in_view}")
     last = thread.entries[-1].ref if thread.entries else 0
     place = call.compaction or str(compaction.ref or last)
     is_own = compaction.summary.startswith(SUMMARY_TITLE)
