@@ -15,7 +15,7 @@ from tasuki.errors import ThreadUnreadable, UsageError
 from tasuki.text_safety import shorten_to_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from tasuki.draft.quality.score import DocumentQuality, QualityPoint, QualityShare
     from tasuki.threads.references import OpenedThread
@@ -178,22 +178,21 @@ def _list_failing(share: "QualityShare") -> "list[QualityPoint]":
 
 
 def _format_block(
-    title: str, points: "Iterable[QualityPoint]", width: int, limit: int
+    title: str, points: "Sequence[QualityPoint]", width: int, limit: int
 ) -> "Iterator[str]":
-    every = list(points)
-    if not every:
+    if not points:
         return
-    yield f"\n{title} ({len(every)})"
-    numbered = any(point.line for point in every)
-    for point in every[:limit]:
+    yield f"\n{title} ({len(points)})"
+    numbered = any(point.line for point in points)
+    for point in points[:limit]:
         position = f"line {point.line}" if point.line else ""
         kind = "" if point.kind in _OBVIOUS_KINDS else point.kind
         head = f"  {f'{position:<10}' if numbered else ''}{f'{kind:<10}' if kind else ''}"
         refs = "".join(f" [#{ref}]" for ref in point.refs)
         why = f" — {point.why}" if point.why and point.why not in _OBVIOUS_REASONS else ""
         yield _wrap_text(f"{point.text}{refs}{why}", head, width)
-    if len(every) > limit:
-        yield f"  … and {len(every) - limit} more: --all"
+    if len(points) > limit:
+        yield f"  … and {len(points) - limit} more: --all"
 
 
 _OBVIOUS_REASONS = ("not in the document", "not in the thread")

@@ -3,12 +3,13 @@
 import shlex
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
 
 from tasuki.cli.completions import complete_handoff, complete_lineage
 from tasuki.cli.fleet.client import FleetClient
@@ -39,26 +40,18 @@ from tasuki.text_safety import (
     shorten_to_line,
     wrap_text,
 )
-from tasuki.threads.search import find_prunable, list_candidates, rank_candidates
+from tasuki.threads.search import Candidate, find_prunable, list_candidates, rank_candidates
 from tasuki.vault import Vault
 from tasuki.vault.lineage import Successor, build_lineage, draw_lineage, find_successor
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
-    from tasuki.threads.search import Candidate
+class PrunePlan(Struct, frozen=True):
+    """What may be deleted now, and why documents stay that may be old enough."""
 
-
-class PrunePlan:
-    """What may be deleted now, and any problems."""
-
-    def __init__(
-        self, vault: Vault, handoffs: list[Handoff], documents: list[PersonaDocument], problem: str
-    ) -> None:
-        self.vault = vault
-        self.handoffs = handoffs
-        self.documents = documents
-        self.problems = [*vault.problems, *([problem] if problem else [])]
+    vault: Vault
+    handoffs: list[Handoff]
+    documents: list[PersonaDocument] = []
+    problem: str = ""
 
     @property
     def count(self) -> int:
@@ -88,11 +81,11 @@ def build_prune_plan(days: int, keep: int, only_drafts: bool) -> PrunePlan:
         vault, days=days, keep=keep, only_drafts=only_drafts, now=time.time(), needed=needed
     )
     if only_drafts:
-        return PrunePlan(vault, handoffs, [], "")
+        return PrunePlan(vault, handoffs)
     if history.problem:
         return PrunePlan(vault, handoffs, [], f"Documents of personas stay. {history.problem}")
     documents = select_prunable_documents(find_documents(history), days=days, keep=keep)
-    return PrunePlan(vault, handoffs, documents, "")
+    return PrunePlan(vault, handoffs, documents)
 
 
 @click.group(invoke_without_command=True)
@@ -157,7 +150,7 @@ def find(words: tuple[str, ...], limit: int, as_json: bool) -> int:
     return int(not matches)
 
 
-def _find_candidates(vault: Vault) -> "Iterator[Candidate[Handoff | PersonaDocument]]":
+def _find_candidates(vault: Vault) -> Iterator[Candidate[Handoff | PersonaDocument]]:
     """Yield what can be searched: kept briefs, and documents of personas that are no such brief."""
     briefs = list(list_candidates(vault))
     yield from briefs
@@ -195,7 +188,7 @@ def prune(
 
     build = partial(build_prune_plan, days or 0, keep, drafts)
     prune_plan = build()
-    print_problems(prune_plan.problems)
+    print_problems([*prune_plan.vault.problems, *filter(None, [prune_plan.problem])])
     for handoff in prune_plan.handoffs:
         click.echo(_format_row(prune_plan.vault, handoff))
     for document in prune_plan.documents:
@@ -230,8 +223,8 @@ def _set_aside(vault: Vault, dry_run: bool) -> None:
 
 def _build_list(
     vault: Vault,
-    matches: "Sequence[tuple[Handoff, Sequence[str]]]",
-    documents: "Sequence[tuple[PersonaDocument, Sequence[str]]]" = (),
+    matches: Sequence[tuple[Handoff, Sequence[str]]],
+    documents: Sequence[tuple[PersonaDocument, Sequence[str]]] = (),
 ) -> dict[str, object]:
     rows = [
         {"id": h.id, "created": h.created, "state": vault.load_state(h.id), "goal": h.goal.text,
