@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec import Struct, field
+
 from tasuki.errors import AgentFailed, AuthorFailed, Cancelled, NothingToHandOff, TasukiError
 from tasuki.session.acp.connection import AcpConnection, AcpTurn
 from tasuki.session.acp.recorder import find_thread
@@ -42,27 +44,22 @@ STOPPING_SECONDS = 8.0
 T = TypeVar("T")
 
 
-class AcpHandoff:
+class AcpHandoff(Struct, eq=False):
     """One `/handoff` of a client: `prompt` is its request, `on_end` is called at its end."""
 
-    def __init__(
-        self,
-        connection: AcpConnection,
-        session: AcpSession,
-        prompt: RpcMessage,
-        focus: str,
-        on_end: Callable[[AcpSession], None],
-    ) -> None:
-        self.connection, self.session, self.prompt, self.focus = connection, session, prompt, focus
-        self.on_end = on_end
-        self.abort = asyncio.Event()
-        self.switching = False
-        """The new session is being opened: nothing may change the old one."""
-        self._written_file: Path | None = None
-        """A thread file that was written for this handoff."""
-        self._has_own_thread = False
-        """The agent keeps a thread of the session that tasuki can read."""
-        self._answers: list[str] = []
+    connection: AcpConnection
+    session: AcpSession
+    prompt: RpcMessage
+    focus: str
+    on_end: Callable[[AcpSession], None]
+    abort: asyncio.Event = field(default_factory=asyncio.Event)
+    switching: bool = False
+    """The new session is being opened: nothing may change the old one."""
+    _written_file: Path | None = None
+    """A thread file that was written for this handoff."""
+    _has_own_thread: bool = False
+    """The agent keeps a thread of the session that tasuki can read."""
+    _answers: list[str] = []
 
     def cancel(self) -> None:
         """Cancel the handoff; without effect once the new session is in use."""

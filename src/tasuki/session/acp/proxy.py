@@ -6,9 +6,9 @@ Ids of requests stay the client's and the agent's own. The proxy's own requests 
 """
 
 import sys
-from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from tasuki.errors import AgentFailed
 from tasuki.session.acp.connection import AcpConnection
@@ -16,7 +16,6 @@ from tasuki.session.acp.handoff import AcpHandoff
 from tasuki.session.acp.sessions import (
     SETTING_METHODS,
     AcpSession,
-    ChainStore,
     build_setup,
     merge_chains,
 )
@@ -58,17 +57,12 @@ class ClientRequest(Struct):
 
 
 class AcpProxy:
-    """The routing of one connection. `to_client` and `to_agent` take whole lines."""
+    """The routing of one connection."""
 
-    def __init__(
-        self,
-        to_client: Callable[[bytes], None],
-        to_agent: Callable[[bytes], None],
-        chains: ChainStore,
-    ) -> None:
-        self.to_client, self.to_agent, self.chains = to_client, to_agent, chains
-        self.connection = AcpConnection(to_client, to_agent, chains)
-        self.replies, self.sessions = self.connection.replies, self.connection.sessions
+    def __init__(self, connection: AcpConnection) -> None:
+        self.connection, self.chains = connection, connection.chains
+        self.to_client, self.to_agent = connection.to_client, connection.to_agent
+        self.replies, self.sessions = connection.replies, connection.sessions
         self.end_reason = ""
         """Why the agent does not answer any more."""
         self._client_requests: dict[Id, ClientRequest] = {}
@@ -119,7 +113,7 @@ class AcpProxy:
         session = self.sessions.by_client.get(message.session)
         if not session and message.session and (chain := self.chains.load_chain(message.session)):
             # It was handed off before the client opened it here.
-            session = self.sessions.add_session(AcpSession.from_chain(chain))
+            session = self.sessions.add_session(AcpSession(*astuple(chain)))
         if self._handle_cancellation(message, session) or (
             session and self.queue_during_handoff(message, session)
         ):

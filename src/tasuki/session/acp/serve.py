@@ -12,7 +12,9 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
+from tasuki.session.acp.connection import AcpConnection
 from tasuki.session.acp.process import (
     GRACE_SECONDS,
     HASTE_SECONDS,
@@ -53,7 +55,7 @@ class AcpConductor:
         self.send, self.limit = send, limit
         self.envelope = ""
         """Method of the wrapped messages, once it is known."""
-        self.proxy = AcpProxy(send, self._send_to_agent, ChainStore(()))
+        self.proxy = AcpProxy(AcpConnection(send, self._send_to_agent, ChainStore(())))
         self._open_requests: set[Id] = set()
         """Requests that went to the agent and are not answered."""
 
@@ -204,17 +206,10 @@ async def _run_between(command: list[str], limit: int, exit_order: "asyncio.Futu
     """Run between a client at one end and the agent as a child at the other."""
     client = await ClientPipe.open()
     agent = await ProxiedAgent.launch(command)
-    proxy = AcpProxy(client.write, agent.write, ChainStore(command))
-    upward = LineSplitter(
-        proxy.take_from_client,
-        lambda raw: proxy.reject_oversized(raw, is_from_client=True, limit=limit),
-        limit,
-    )
-    downward = LineSplitter(
-        proxy.take_from_agent,
-        lambda raw: proxy.reject_oversized(raw, is_from_client=False, limit=limit),
-        limit,
-    )
+    proxy = AcpProxy(AcpConnection(client.write, agent.write, ChainStore(command)))
+    reject = partial(proxy.reject_oversized, limit=limit)
+    upward = LineSplitter(proxy.take_from_client, partial(reject, is_from_client=True), limit)
+    downward = LineSplitter(proxy.take_from_agent, partial(reject, is_from_client=False), limit)
     client_gone = asyncio.ensure_future(pump(client.reader, upward, agent.writer))
     agent_gone = asyncio.ensure_future(agent.pump(downward, client))
     try:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tasuki.errors import StoreFailed, TasukiError
 from tasuki.files import get_data_folder, replace_file, sync_folder
@@ -119,45 +119,37 @@ SETUP_FIELDS = ("cwd", "mcpServers", "additionalDirectories", "_meta")
 SETTING_METHODS = ("session/set_mode", "session/set_config_option", "session/set_model")
 
 
-class AcpSession:
+class AcpSession(Struct, eq=False):
     """One session of the client, and the agent session that it uses."""
 
-    def __init__(self, client: str, agent: str) -> None:
-        self.client, self.agent = client, agent
-        self.previous: tuple[str, ...] = ()
-        self.setup: Json = {}
-        """Parameters of a `session/new` that opens another session like this one."""
-        self.settings: dict[tuple[str, object], Json] = {}
-        """The settings, newest last, by method and option."""
-        self.commands: list[object] = []
-        self.is_open = False
-        """The client has the answer that introduces the session."""
-        self.turns: set[Id] = set()
-        """Prompts whose turn is not over."""
-        self.message = ""
-        """What the next prompt begins with."""
-        self.handoff_id = ""
-        self.sending = False
-        self.conversation = AcpConversation()
-        self.is_loaded = False
-        """The agent opened it again: it is older than this connection."""
-        self.recorded_thread: RecordedThread | None = None
-        """Its thread, from the first prompt on."""
-        self.parent_thread = ""
-        """File of the session that was handed off to it."""
-        self.has_own_thread: bool | None = None
-        """Whether the agent keeps threads that can be read, if the session before showed it."""
-        self.waiting: list[RpcMessage] = []
-        """Messages of the client that wait for the end of the handoff."""
-
-    @classmethod
-    def from_chain(cls, chain: AcpChain) -> "AcpSession":
-        """Build a session from its saved chain."""
-        session = cls(chain.client, chain.agent)
-        session.previous = chain.previous
-        session.message, session.handoff_id = chain.message, chain.handoff
-        session.sending = chain.sending
-        return session
+    client: str
+    agent: str
+    previous: tuple[str, ...] = ()
+    message: str = ""
+    """What the next prompt begins with."""
+    handoff_id: str = ""
+    sending: bool = False
+    """Those before are as in `AcpChain`, in the same order."""
+    setup: Json = {}
+    """Parameters of a `session/new` that opens another session like this one."""
+    settings: dict[tuple[str, object], Json] = {}
+    """The settings, newest last, by method and option."""
+    commands: list[object] = []
+    is_open: bool = False
+    """The client has the answer that introduces the session."""
+    turns: set[Id] = set()
+    """Prompts whose turn is not over."""
+    conversation: AcpConversation = field(default_factory=AcpConversation)
+    is_loaded: bool = False
+    """The agent opened it again: it is older than this connection."""
+    recorded_thread: RecordedThread | None = None
+    """Its thread, from the first prompt on."""
+    parent_thread: str = ""
+    """File of the session that was handed off to it."""
+    has_own_thread: bool | None = None
+    """Whether the agent keeps threads that can be read, if the session before showed it."""
+    waiting: list[RpcMessage] = []
+    """Messages of the client that wait for the end of the handoff."""
 
     @property
     def chain(self) -> AcpChain:

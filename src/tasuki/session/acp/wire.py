@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from tasuki.errors import TasukiError
 from tasuki.patterns import compile_pattern
@@ -42,13 +43,11 @@ def get_object(fields: Json, key: str) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-class RpcMessage:
+class RpcMessage(Struct, frozen=True, eq=False):
     """One JSON-RPC message: its exact line, and its content."""
 
-    __slots__ = ("body", "raw")
-
-    def __init__(self, raw: bytes, body: Json) -> None:
-        self.raw, self.body = raw, body
+    raw: bytes
+    body: Json
 
     @property
     def method(self) -> str:
@@ -238,22 +237,18 @@ def read_head(raw: bytes) -> tuple[Id, str]:
     )
 
 
-class LineSplitter:
+class LineSplitter(Struct, eq=False):
     """Splits incoming bytes into lines.
 
     A line that is too long is dropped, its beginning reported.
     """
 
-    def __init__(
-        self,
-        on_line: Callable[[bytes], None],
-        on_oversized: Callable[[bytes], None],
-        limit: int = MOST_LINE_BYTES,
-    ) -> None:
-        self.on_line, self.on_oversized, self.limit = on_line, on_oversized, limit
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._is_dropping = False
+    on_line: Callable[[bytes], None]
+    on_oversized: Callable[[bytes], None]
+    limit: int = MOST_LINE_BYTES
+    _parts: list[bytes] = []
+    _size: int = 0
+    _is_dropping: bool = False
 
     def feed(self, data: bytes) -> None:
         """Take bytes; every whole line is passed on with its end."""

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tasuki import handoffs
@@ -41,25 +41,18 @@ CANCEL_SECONDS = 5.0
 """How long an agent that was ordered to stop may take to confirm it."""
 
 
-class HandoffWriter:
+class HandoffWriter(Struct, eq=False):
     """Writes one handoff: its questions run as turns of the session.
 
     `run_turn` sends a question and waits for the whole answer, `cancel` breaks that off,
     `seconds` limits each answer. The checks between the questions run in their own thread.
     """
 
-    def __init__(
-        self,
-        run_turn: Callable[[str], Awaitable[TurnEnded]],
-        cancel: Callable[[], Awaitable[None]],
-        abort: asyncio.Event,
-        seconds: float,
-    ) -> None:
-        self.run_turn = run_turn
-        self.cancel = cancel
-        self.abort = abort
-        self.seconds = seconds
-        self.loop = asyncio.get_running_loop()
+    run_turn: Callable[[str], Awaitable[TurnEnded]]
+    cancel: Callable[[], Awaitable[None]]
+    abort: asyncio.Event
+    seconds: float
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
     async def run(self, work: Callable[[AskSession], T]) -> T:
         """Run `work` in a thread, with a function that asks the session; return its result.
