@@ -38,16 +38,15 @@ class _MessageGroup(Struct):
         return all(tool.status in _ENDED_STATUSES for tool in self.tools.values())
 
 
-class TurnRecorder:
+class TurnRecorder(Struct, eq=False):
     """Turns the events of one turn into messages; `on_message` gets each as soon as it is whole."""
 
-    def __init__(self, on_message: Callable[[Json], object], provider: str = "") -> None:
-        self.on_message = on_message
-        self.provider = provider
-        self._groups: list[_MessageGroup] = []
-        self._calling_groups: dict[str, _MessageGroup | None] = {}
-        """The message that calls each tool; None once it is kept, and no longer changes."""
-        self._last_text = ""
+    on_message: Callable[[Json], object]
+    provider: str = ""
+    _groups: list[_MessageGroup] = []
+    _calling_groups: dict[str, _MessageGroup | None] = {}
+    """The message that calls each tool; None once it is kept, and no longer changes."""
+    _last_text: str = ""
 
     def take(self, event: BackendEvent) -> None:
         """Take an event of the agent."""

@@ -6,17 +6,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
+from msgspec import Struct
+
 from tasuki.errors import ThreadUnreadable
 from tasuki.files import get_data_folder
 from tasuki.harness.pi_v3 import format as pi_format
 from tasuki.harness.pi_v3.head import PiHead, build_folder_name, list_session_files
 from tasuki.model import ThreadHead
-from tasuki.session.pi_store.messages import (
-    EntryTree,
-    Json,
-    build_context,
-    convert_time,
-)
+from tasuki.session.pi_store.messages import EntryTree, Json, build_context, convert_time
 from tasuki.session.pi_store.session_file import LockedSessionFile, build_entry, read_records
 from tasuki.threads.catalog import redact_head
 
@@ -43,7 +40,7 @@ def list_sessions(cwd: str | Path, folder: Path | None = None) -> list[ThreadHea
     ]
 
 
-class SessionManager:
+class SessionManager(Struct, eq=False):
     """One session: its entries in memory, and its file from the first `flush` on.
 
     Until then nothing is on the disk. Afterwards every entry is added by one write before it
@@ -52,13 +49,12 @@ class SessionManager:
     time.
     """
 
-    def __init__(
-        self, header: Json, file: LockedSessionFile, tree: EntryTree, *, has_file: bool
-    ) -> None:
-        self.header, self.tree, self.has_file = header, tree, has_file
-        self.notes: list[str] = []
-        """Sentences about what was odd in the file that was opened."""
-        self._file = file
+    header: Json
+    _file: LockedSessionFile
+    tree: EntryTree
+    has_file: bool = False
+    notes: list[str] = []
+    """Sentences about what was odd in the file that was opened."""
 
     @classmethod
     def create(cls, cwd: str | Path, folder: Path | None = None, parent: str = "") -> Self:
@@ -67,16 +63,14 @@ class SessionManager:
         id, created = pi_format.create_id(), pi_format.format_now()
         path = (folder or get_default_folder(cwd)) / pi_format.build_file_name(id, created)
         header = pi_format.build_header(id, cwd, created, parent)
-        return cls(header, LockedSessionFile(path), EntryTree(), has_file=False)
+        return cls(header, LockedSessionFile(path), EntryTree())
 
     @classmethod
     def open(cls, path: Path) -> Self:
         """Open the session in a file, also one of pi or omp. Raises ThreadUnreadable."""
         records = read_records(path)
         file, tree = LockedSessionFile(path, records), EntryTree(records.entries)
-        manager = cls(records.header, file, tree, has_file=True)
-        manager.notes = list(records.notes)
-        return manager
+        return cls(records.header, file, tree, has_file=True, notes=list(records.notes))
 
     # -- state -----------------------------------------------------------------------------
 
