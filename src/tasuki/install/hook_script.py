@@ -67,9 +67,8 @@ def write_hook_script(folder: Path) -> Path:
     """Write the script, or update it, and return its path. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     path, text = get_script_path(folder), build_hook_script(folder)
-    if path.exists() and path.read_text("utf-8") == text:
-        return path
-    replace_file(path, text.encode(), 0o700, synced=False)
+    if not path.exists() or path.read_text("utf-8") != text:
+        replace_file(path, text.encode(), 0o700, synced=False)
     return path
 
 

@@ -93,9 +93,7 @@ class HandoffCommand:
             )
         if elsewhere:
             self.prepared.warnings.insert(0, elsewhere)
-        if not (
-            will_start or self.as_json
-        ):  # A program that asks for JSON continues with the draft.
+        if not (will_start or self.as_json):  # Who asks for JSON continues with the draft.
             self.prepared.record_printed("copy" if self.copied else "print")
         if self.as_json:
             self._print_json()
