@@ -167,7 +167,9 @@ def test_the_pi_adapter_reads_what_was_written(session: SessionManager) -> None:
     say(session, "read the notes")
     call = build_tool_call("c1", "bash", {"command": "cat notes.txt"})
     session.append_message(
-        build_assistant_message([build_text_block("I look."), call], provider="p", stop="toolUse")
+        build_assistant_message(
+            [build_text_block("I look."), call], provider="p", model="m", stop="toolUse"
+        )
     )
     session.append_message(build_tool_result("c1", "bash", "remember the milk"))
     session.append_custom_message("handoff", "<handoff-context>")

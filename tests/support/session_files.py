@@ -29,7 +29,7 @@ def say(session: SessionManager, *texts: str) -> list[str]:
     """Messages of user and agent by turns; their ids."""
     return [
         session.append_message(
-            build_assistant_message([build_text_block(text)], provider="p")
+            build_assistant_message([build_text_block(text)], provider="p", model="m")
             if number % 2
             else build_user_message(text)
         )

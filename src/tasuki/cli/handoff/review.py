@@ -5,16 +5,18 @@ import os
 import shlex
 from importlib.util import find_spec
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import click
 from msgspec import Struct
 
 from tasuki import handoffs
-from tasuki.cli.handoff.first_frame import ReviewDecision, format_title, show_first_frame
 from tasuki.draft import brief as briefs
 from tasuki.errors import GoalHasSecret, TasukiError, UsageError
 from tasuki.text_safety import clean_for_display, clean_text
+
+if TYPE_CHECKING:
+    from tasuki.cli.handoff.first_frame import ReviewDecision
 
 FALLBACK_EDITORS = ("sensible-editor", "nano", "vi")
 
@@ -148,7 +150,7 @@ class StartOptions(Struct, frozen=True):
         )
         return CANCELLED_CODE
 
-    def _let_decide(self, prepared: handoffs.PreparedHandoff) -> ReviewDecision:
+    def _let_decide(self, prepared: handoffs.PreparedHandoff) -> "ReviewDecision":
         """Show a brief for review; return what the user decided, and the brief as they left it.
 
         An editor that leaves an empty file, or fails, cancels.
@@ -156,6 +158,8 @@ class StartOptions(Struct, frozen=True):
         text = prepared.brief
         is_screen = not self.editor and os.environ.get("TERM", "dumb") != "dumb"
         if is_screen and find_spec("textual"):
+            from tasuki.cli.handoff.first_frame import format_title, show_first_frame
+
             title = format_title(text, prepared.thread, self.budget)
             frame = show_first_frame(clean_text(text), title)
             with contextlib.suppress(ImportError), frame:
@@ -172,7 +176,7 @@ class StartOptions(Struct, frozen=True):
             default="start",
             err=True,
         )
-        return cast(ReviewDecision, (answer, edited))
+        return cast("ReviewDecision", (answer, edited))
 
 
 def revise(

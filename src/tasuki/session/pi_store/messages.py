@@ -57,7 +57,12 @@ def build_user_message(text: str) -> Json:
 
 
 def build_assistant_message(
-    content: list[Json], *, provider: str = "", stop: str = "stop", error: str = ""
+    content: list[Json],
+    *,
+    provider: str = "",
+    model: str = "",
+    stop: str = "stop",
+    error: str = "",
 ) -> Json:
     """Build a message of the agent.
 
@@ -68,7 +73,7 @@ def build_assistant_message(
         "content": content,
         "api": "acp",
         "provider": provider,
-        "model": "",
+        "model": model,
         "usage": {**_NO_USAGE, "cost": _NO_COST},
         "stopReason": stop,
         "timestamp": convert_time(),
