@@ -256,7 +256,7 @@ def load_settings(cwd: Path) -> Settings:
 def load_with_sources(cwd: Path, flags: Mapping[str, Any] | None = None) -> LoadedSettings:
     """Load the settings of a folder with their sources.
 
-    Keys of `flags` whose value is None were not given. Raises ConfigInvalid as `load_settings` does.
+    Keys of `flags` whose value is None were not given. Raises as `load_settings` does.
     """
     values: dict[str, Any] = {}
     sources = dict.fromkeys(Settings.__struct_fields__, "default")
