@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -107,7 +107,7 @@ def create_application(fleet: Fleet, tokens: ServerTokens, host: str = "127.0.0.
         ],
         before_request=_note_place,
         after_request=redact_answer,
-        dependencies={name: Provide(_build_provider(name), sync_to_thread=False) for name in ("fleet", "live", "metrics")},
+        dependencies={"fleet": Provide(_get_fleet, sync_to_thread=False)},
         exception_handlers={**EXCEPTION_HANDLERS, HTTPException: pages_login.handle_anywhere},
         lifespan=[run_live],
         logging_config=None,
@@ -128,11 +128,8 @@ async def _note_place(request: AnyRequest) -> None:
     templates.note_place(request)  # Litestar would call it in a thread, were it not async
 
 
-def _build_provider(name: str) -> Callable[[State], Any]:
-    def provide(state: State) -> Any:
-        return state[name]
-
-    return provide
+def _get_fleet(state: State) -> Any:
+    return state.fleet
 
 
 def _build_api_routers() -> list[Router]:

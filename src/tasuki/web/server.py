@@ -138,7 +138,7 @@ def _describe_dashboard(app: Litestar, address: str, *, shows_link: bool) -> str
     if not shows_link:
         return "Its dashboard: tasuki dashboard --open"
     key = app.state.sessions.keys.make_key().key
-    link = build_sign_in_link(app.state.hosts, address, key)
+    link = build_sign_in_link(app.state.hosts.build_page_origin(address), key)
     return f"Its dashboard, in a browser: {link}\nThe link is valid once, for a minute; a new one: tasuki dashboard"
 
 

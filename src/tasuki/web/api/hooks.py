@@ -10,7 +10,6 @@ from typing import Any, cast
 import sqlalchemy as sa
 from litestar import Litestar, Request, Response, get, post
 from litestar.datastructures import State
-from litestar.di import NamedDependency
 from litestar.enums import ScopeType
 from litestar.exceptions import NotFoundException
 from litestar.types import (
@@ -46,10 +45,12 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class ServerMetrics:
-    """The figures of one server."""
+class ServerMetrics(Collector):
+    """The figures of one server; the database is asked for those of the fleet only at a scrape."""
 
     def __init__(self, fleet: Fleet, live: LogStreams) -> None:
+        self.fleet = fleet
+        self.live = live
         self.registry = CollectorRegistry()
         self.hooks = Histogram(
             "tasuki_hook_seconds",
@@ -57,20 +58,8 @@ class ServerMetrics:
             buckets=BUCKETS,
             registry=self.registry,
         )
-        self.registry.register(_FleetCollector(fleet, live))
+        self.registry.register(self)
         ProcessCollector(namespace="tasuki", registry=self.registry)
-
-
-class _FleetCollector(Collector):
-    """The figures that are counted on request."""
-
-    def __init__(self, fleet: Fleet, live: LogStreams) -> None:
-        self.fleet = fleet
-        self.live = live
-
-    def describe(self) -> list[Metric]:
-        """Return nothing ahead of time: the database is asked only at a scrape."""
-        return []
 
     def collect(self) -> Iterator[Metric]:
         intake = self.fleet.intake
@@ -102,9 +91,9 @@ class _FleetCollector(Collector):
 
 
 @get("/metrics", guards=[require_operator], sync_to_thread=True)
-def show_metrics(metrics: NamedDependency[ServerMetrics]) -> Response[bytes]:
+def show_metrics(state: State) -> Response[bytes]:
     """Show the figures in the text format of Prometheus."""
-    return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE)
+    return Response(generate_latest(state.metrics.registry), media_type=CONTENT_TYPE)
 
 
 MOST_BODY_BYTES = 1 << 20

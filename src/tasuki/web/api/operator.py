@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import msgspec
 from litestar import Request, get, patch, post
 from litestar.datastructures import State
-from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
 from litestar.response import Stream
@@ -24,11 +23,7 @@ from tasuki.web.api.fleet import AgentIdQuery, LimitQuery
 from tasuki.web.api.forms import collect_changes
 from tasuki.web.handlers import PathId, PathWord, TheFleet
 from tasuki.web.live import STREAM_HEADERS, LogStreams, parse_last_id
-from tasuki.web.security.sessions import (
-    KEY_SECONDS,
-    build_local_link,
-    build_sign_in_link,
-)
+from tasuki.web.security.sessions import KEY_SECONDS, build_sign_in_link
 from tasuki.web.views.display import keep_answer
 
 AfterQuery = Annotated[int, QueryParameter(ge=0)]
@@ -94,8 +89,8 @@ def make_link(request: Request[Any, Any, Any], state: State) -> dict[str, Any]:
         host = f":{server[1]}"
     return {
         "id": key.id,
-        "link": build_sign_in_link(state.hosts, host, key.key),
-        "local_link": build_local_link(state.hosts, host, key.key),
+        "link": build_sign_in_link(state.hosts.build_page_origin(host), key.key),
+        "local_link": build_sign_in_link(state.hosts.build_local_origin(host), key.key),
         "seconds": int(KEY_SECONDS),
     }
 
@@ -131,7 +126,7 @@ def end_all_sessions(state: State) -> dict[str, Any]:
 @get("/events", media_type="text/event-stream")
 async def stream_events(
     request: Request[Any, Any, Any],
-    live: NamedDependency[LogStreams],
+    state: State,
     after: Annotated[int | None, QueryParameter(ge=0)] = None,
 ) -> Stream:
     """Stream the fleet's log as it grows, as server-sent events; each `data` is a line of the log.
@@ -140,6 +135,7 @@ async def stream_events(
     sent.
     """
     last_id = parse_last_id(request.headers.get("last-event-id", ""))
+    live: LogStreams = state.live
     pieces = live.stream_pieces(after if last_id is None else last_id)
     return Stream(pieces, media_type="text/event-stream", headers=STREAM_HEADERS)
 

@@ -21,7 +21,7 @@ from tasuki.errors import NotPossible
 from tasuki.fleet.store import tables
 from tasuki.fleet.store.database import FleetDatabase
 from tasuki.text_safety import shorten_to_line
-from tasuki.web.security.access import ServerHosts, ServerTokens
+from tasuki.web.security.access import ServerTokens
 from tasuki.web.security.proxy import USER_KEY, ProxyUser
 
 IDLE_SECONDS = 7 * 86400.0
@@ -228,14 +228,9 @@ class BrowserSessions:
         return hmac.new(self._secret, value.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
 
 
-def build_sign_in_link(hosts: ServerHosts, request_host: str, key: str) -> str:
-    """Build the link with which a browser signs in: under the public name, where there is one."""
-    return f"{hosts.build_page_origin(request_host)}/login?key={key}"
-
-
-def build_local_link(hosts: ServerHosts, request_host: str, key: str) -> str:
-    """Build the link for a browser on this machine, on the port of the request."""
-    return f"{hosts.build_local_origin(request_host)}/login?key={key}"
+def build_sign_in_link(origin: str, key: str) -> str:
+    """Build the link with which a browser signs in to the pages of an origin."""
+    return f"{origin}/login?key={key}"
 
 
 def build_cookie(connection: AnyConnection, value: str, seconds: float = SESSION_SECONDS) -> str:
