@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from litestar import post
+from litestar import Response, post
 from litestar.datastructures import State
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.params import FromQuery
@@ -128,9 +128,11 @@ def render_error(request: AnyRequest, error: Exception) -> PageResponse:
         return templates.redirect(request, find_page_of(templates.get_own_path(request)))
     if isinstance(error, HTTPException) and error.status_code == 401:
         if request.headers.get("hx-request"):
-            return templates.request_reload()
+            reload = {**templates.PAGE_HEADERS, "HX-Refresh": "true"}
+            return Response(b"", status_code=401, headers=reload)
         return render_sign_in(request)
-    answer = _choose_answer(request, error)
+    kind = next(kind for kind in type(error).__mro__ if kind in PAGE_EXCEPTION_HANDLERS)
+    answer = error_answers.EXCEPTION_HANDLERS[kind](request, error)
     content: dict[str, Any] = answer.content
     status = answer.status_code or 500
     path, title = templates.get_own_path(request), TITLES.get(status, "That failed")
@@ -166,16 +168,6 @@ def handle_anywhere(
     if wants_page and not request.url.path.startswith(API_PREFIX):
         return render_error(request, error)
     return error_answers.handle_http_error(request, error)
-
-
-def _choose_answer(request: AnyRequest, error: Exception) -> error_answers.JsonResponse:
-    if isinstance(error, TasukiError):
-        return error_answers.handle_tasuki_error(request, error)
-    if isinstance(error, ValidationException):
-        return error_answers.handle_invalid(request, error)
-    if isinstance(error, HTTPException):
-        return error_answers.handle_http_error(request, error)
-    return error_answers.handle_unexpected(request, error)
 
 
 PAGE_EXCEPTION_HANDLERS: dict[Any, Any] = dict.fromkeys(

@@ -265,11 +265,6 @@ def redirect(
     return Response(b"", status_code=303, headers={**PAGE_HEADERS, "Location": address})
 
 
-def request_reload() -> PageResponse:
-    """Request that htmx loads the whole page again."""
-    return Response(b"", status_code=401, headers={**PAGE_HEADERS, "HX-Refresh": "true"})
-
-
 def render_macro(template: str, macro: str, *values: Any) -> str:
     """Render a macro of a template with some values."""
     return str(getattr(ENVIRONMENT.get_template(template).module, macro)(*values))
@@ -325,10 +320,12 @@ def format_moment(moment: float | None, kind: str = "moment") -> Markup:
     """
     if moment is None:
         return Markup("")
-    local, now = _convert_to_local(moment), _convert_to_local(time.time())
-    is_today = _is_today(moment)
+    now = time.time()
+    local, local_now = _convert_to_local(moment), _convert_to_local(now)
+    # A time of day alone names a moment of today, or of the coming night.
+    is_today = local.date() == local_now.date() or 0 < moment - now < NEAR_SECONDS
     form = MOMENT_FORMS[kind][0 if is_today else 1]
-    if kind == "day" and not is_today and local.year != now.year:
+    if kind == "day" and not is_today and local.year != local_now.year:
         form += " %Y"
     return Markup('<time class="num" datetime="{}" title="{}" data-as="{}">{}</time>').format(
         format_iso(moment), format_exact_time(moment), kind, local.strftime(form)
@@ -342,13 +339,6 @@ def format_mute(until: float | None) -> str:
     if until >= MUTED_FOR_GOOD:
         return "muted"
     return Markup("muted until {}").format(format_moment(until))
-
-
-def _is_today(moment: float) -> bool:
-    """Whether a time of day alone names a moment: one of today, or of the coming night."""
-    now = time.time()
-    is_same = _convert_to_local(moment).date() == _convert_to_local(now).date()
-    return is_same or 0 < moment - now < NEAR_SECONDS
 
 
 def format_calendar_day(moment: float | None) -> str:
