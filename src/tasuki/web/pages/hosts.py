@@ -36,12 +36,6 @@ class StrandedAgent(Struct, frozen=True):
     copied_at: float | None
 
 
-def list_living_agents(database: FleetDatabase, host_id: str) -> list[StrandedAgent]:
-    """List the agents of a host that would be lost with it."""
-    living = queries.list_agents(database, ended=False, host=host_id, limit=MOST_STRANDED)
-    return [_build_stranded(database, agent) for agent in living]
-
-
 def find_stranded_agents(database: FleetDatabase, host_id: str) -> list[StrandedAgent]:
     """Find the lost agents of a host that have a persona and no handoff that goes on."""
     ended = queries.list_agents(database, ended=True, host=host_id, limit=MOST_STRANDED)
@@ -103,9 +97,10 @@ def show_give_up_form(request: AnyRequest, fleet: TheFleet, id: PathWord) -> Pag
     host, refused = host_list.load_host(fleet.database, id), find_refusal(request).sentence
     if host.is_reachable and not refused:
         refused = f"The host {host.label} is alive. Hand its agents off to another host while it is; to take it out of the fleet, retire it."  # fmt: skip
+    living = queries.list_agents(fleet.database, ended=False, host=host.id, limit=MOST_STRANDED)
     return templates.render_page(
         request, "give_up_form.html", host=show_host(host), refused=refused,
-        agents=list_living_agents(fleet.database, host.id),
+        agents=[_build_stranded(fleet.database, agent) for agent in living],
     )  # fmt: skip
 
 

@@ -1,6 +1,5 @@
 """The routes of the dashboard: public ones, and those that need a session."""
 
-from collections.abc import Collection
 from typing import Any
 
 from litestar import Router
@@ -66,20 +65,15 @@ def build_router() -> Router:
         changes, figures, undo, agent_threads, handoff_form, hosts, handoffs, lineage, personas, settings, threads, drafts, briefs,
     )  # fmt: skip
     taken = {path for page in pages if "POST" in page.http_methods for path in page.paths}
+    orders = [order for order in ORDERS.values() if order.at.startswith("/agents/{id:int}/")]
     return Router(
         "/",
-        route_handlers=[*pages, *_build_order_routes(taken)],
+        route_handlers=[*pages, *(_build_route(one) for one in orders if one.at not in taken)],
         dependencies={"form": Provide(forms.read_fields), "fields": Provide(forms.read_all_fields)},
         exception_handlers=login.PAGE_EXCEPTION_HANDLERS,
         guards=[require_session],
         include_in_schema=False,
     )
-
-
-def _build_order_routes(taken: Collection[str]) -> list[HTTPRouteHandler]:
-    """Build the form's route of each order for an agent whose address is not taken by a page."""
-    orders = [order for order in ORDERS.values() if order.at.startswith("/agents/{id:int}/")]
-    return [_build_route(order) for order in orders if order.at not in taken]
 
 
 def _build_route(order: HostOrder[Any, ..., Any]) -> HTTPRouteHandler:

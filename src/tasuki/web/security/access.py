@@ -30,7 +30,7 @@ from msgspec import Struct
 from tasuki.config.outside import SHARED_NAMES, PublicAddress
 from tasuki.errors import StoreFailed
 from tasuki.files import explain_error
-from tasuki.web.security.proxy import TrustedProxy, note_user
+from tasuki.web.security.proxy import USER_KEY, TrustedProxy
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 ANY_ADDRESS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 compared with, not listened on
@@ -62,7 +62,7 @@ class RequestGate:
             if proxy:
                 host = dict(scope["headers"]).get(b"host", b"")  # there is one at most
                 if hosts.is_public(host.decode("latin-1")):
-                    note_user(scope, await proxy.find_user(scope))
+                    scope["state"][USER_KEY] = await proxy.find_user(scope)
         await self.app(scope, receive, send)
 
 

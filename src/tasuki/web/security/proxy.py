@@ -48,11 +48,6 @@ class ProxyUser(Struct, frozen=True):
     is_allowed: bool
 
 
-def note_user(scope: "HTTPScope", user: ProxyUser | None) -> None:
-    """Note the user of a request for what answers it."""
-    scope["state"][USER_KEY] = user
-
-
 class SocketRow(Struct, frozen=True):
     """A row of the kernel's table of sockets. `inode` is 0 where no program has it any more."""
 

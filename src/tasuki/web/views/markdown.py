@@ -3,6 +3,7 @@
 Links go to http and https alone, and to entries where a document cites them.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -51,9 +52,9 @@ def render_markdown(
     """
     text = clean_for_display(text)
     cut = text[MOST_CHARACTERS:]
-    html = clean_for_display(
-        _create_renderer(linked).render(text[:MOST_CHARACTERS], {"anchors": dict(anchors)})
-    )  # &#x202e; is a mark of direction too
+    env = {"anchors": dict(anchors), "linked": linked}
+    html = _create_renderer(linked).render(text[:MOST_CHARACTERS], env)
+    html = clean_for_display(html)  # &#x202e; is a mark of direction too
     if cut:
         html += f'<p class="muted">{len(cut):,} more characters are not shown here.</p>'
     return Markup(html)  # noqa: S704 its own markup was not let through
@@ -69,7 +70,7 @@ def _create_renderer(linked: EntryAddress | None) -> MarkdownIt:
     renderer.add_render_rule("code_block", _render_code)
     renderer.add_render_rule("heading_close", _render_heading)
     if linked is not None:
-        renderer.add_render_rule("text", _build_text_rule(linked))
+        renderer.add_render_rule("text", _render_text)
     return renderer
 
 
@@ -92,16 +93,12 @@ def _render_code(self: Any, tokens: Sequence[Token], index: int, options: Any, e
     return f'<pre tabindex="0"><code>{escape(tokens[index].content)}</code></pre>\n'
 
 
-def _build_text_rule(linked: EntryAddress) -> Callable[..., str]:
-    def render_text(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-        return _REFERENCES.sub(
-            lambda found: link_references(found[1], linked), str(escape(tokens[index].content))
-        )
+def _render_text(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    """Render a text with `[#12, #14]` as links to these entries."""
 
-    return render_text
+    def link(found: re.Match[str]) -> str:
+        numbers = [int(n) for n in _REFERENCE.findall(found[1])]
+        addresses = ((n, escape(env["linked"](n))) for n in numbers)
+        return " ".join(f'<a class="ref" href="{address}">#{n}</a>' for n, address in addresses)
 
-
-def link_references(text: str, linked: EntryAddress) -> str:
-    """Format `#12, #14` as links to these entries."""
-    numbers = [int(n) for n in _REFERENCE.findall(text)]
-    return " ".join(f'<a class="ref" href="{escape(linked(n))}">#{n}</a>' for n in numbers)
+    return _REFERENCES.sub(link, str(escape(tokens[index].content)))

@@ -39,9 +39,13 @@ def show_thread(
     query = ReadingQuery(entry, start, at, since, find, who)
     wanted, here = query.parse(), f"/agents/{id}/thread"
     if not agent.session:
-        return _render_no_session(request, fleet, agent)
+        return templates.render_page(
+            request, "thread_unknown.html", agent=display.redact_row(agent),
+            host=_get_label(fleet, agent), live=f"agent:{agent.id}",
+            handoffs=queries.list_handoffs(fleet.database, agent_id=agent.id)[:1],
+        )  # fmt: skip
     if agent.host == fleet.host or fleet.database.is_sqlite:
-        if missing := _explain_missing(fleet, agent):
+        if missing := _explain_missing(agent):
             return redirect_with_result(request, id, SentMessage(refused=missing))
         links = ThreadLinks(build_thread_address(agent.harness, agent.session), query)
         times = {"start": start, "at": at, "since": since}
@@ -62,16 +66,7 @@ def show_thread(
     )  # fmt: skip
 
 
-def _render_no_session(request: AnyRequest, fleet: Fleet, agent: FleetAgent) -> PageResponse:
-    """Say why an agent has no thread, and what of it can be read instead."""
-    return templates.render_page(
-        request, "thread_unknown.html", agent=display.redact_row(agent),
-        host=_get_label(fleet, agent), live=f"agent:{agent.id}",
-        handoffs=queries.list_handoffs(fleet.database, agent_id=agent.id)[:1],
-    )  # fmt: skip
-
-
-def _explain_missing(fleet: Fleet, agent: FleetAgent) -> str:
+def _explain_missing(agent: FleetAgent) -> str:
     """Return why an agent of this host has no thread to be read; empty where it has one."""
     try:
         remote.check_session(agent)

@@ -28,6 +28,8 @@ MOST_CARDS = 500
 OTHER_HOSTS = "others"
 """The list of agents whose host has left the fleet."""
 GROUPS = {"needs": "Needs you", "working": "Working", "quiet": "Quiet"}
+_GROUPS = {"fail": "needs", "attn": "needs", "run": "working"}
+"""The groups of cards by the tone of their states."""
 _RANKS = {"fail": 0, "wait": 1, "ask": 2, "past": 3}
 _QUIET = {"idle": 0, "end": 1}
 MOST_SENTENCE_CHARACTERS = 300
@@ -240,7 +242,7 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
         sentence = f"{host.label} is {host.shown.word.lower()}. Before that: {shown.word[:1].lower()}{shown.word[1:]}."
         shown, since = HOST_AWAY, host.since or since
     question = _choose_question(agent, shown)
-    group = "needs" if question else _choose_group(shown)
+    group = "needs" if question else _GROUPS.get(shown.tone, "quiet")
     project = os.path.basename(agent.cwd.rstrip("/")) or agent.cwd
     persona_note = () if agent.persona else ("No persona",)
     place_words = (*persona_note, harness, project) if agent.persona else ("No persona", project)
@@ -323,12 +325,6 @@ def _format_step(handoff: FleetHandoff) -> str:
     order = workflow.find_shape(handoff).list_steps()
     number = order.index(handoff.step) + 1 if handoff.step in order else len(order)
     return f"Step {number} of {len(order)}: {display.get_step_name(handoff).lower()}"
-
-
-def _choose_group(shown: StateBadge) -> str:
-    if shown.tone in ("fail", "attn"):
-        return "needs"
-    return "working" if shown.tone == "run" else "quiet"
 
 
 def _choose_step(agent: FleetAgent, handoff: FleetHandoff | None, place: ChainPlace | None) -> Step:

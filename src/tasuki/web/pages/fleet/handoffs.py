@@ -194,7 +194,7 @@ def _build_choices(
         return ()
     choices = [_build_retry(handoff, other)]
     if handoff.recorded_at is None and other is None and not handoff.fork:
-        choices.append(_build_new_handoff(handoff, agent))
+        choices.append(_build_new_handoff(agent))
     if handoff.step == "acknowledge" and handoff.state == "failed":
         choices.append(SKIP)
     is_alive = agent.ended_at is None and not handoff.fork
@@ -215,7 +215,7 @@ def _build_retry(handoff: FleetHandoff, other: int | None) -> OrderChoice:
     return OrderChoice("retry", "Retry", meaning, refused, primary=not other)
 
 
-def _build_new_handoff(handoff: FleetHandoff, agent: FleetAgent) -> OrderChoice:
+def _build_new_handoff(agent: FleetAgent) -> OrderChoice:
     from_thread = agent.ended_at is not None or not agent.pane
     query = "?from=thread" if from_thread else ""
     meaning = (

@@ -72,11 +72,6 @@ def parse_time(field: str, text: str) -> float:
     return moment
 
 
-def is_relative(text: str) -> bool:
-    """Tell whether a time means another moment tomorrow."""
-    return text.strip() == "today" or bool(_SPAN.match(text.strip()))
-
-
 class ThreadLinks:
     """The addresses of one thread; `kept` are the fields of a search that all of them keep."""
 
@@ -105,7 +100,8 @@ class ThreadLinks:
         query = self.query
         if query.at or part.target not in (0, query.entry):
             return self.build(part.target)
-        if is_relative(query.since):
+        since = query.since.strip()
+        if since == "today" or _SPAN.match(since):  # it means another moment tomorrow
             moment = datetime.fromtimestamp(parse_time("since", query.since))
             return self.build(since=moment.isoformat(timespec="seconds"))
         return ""
