@@ -10,6 +10,7 @@ from litestar import Litestar, Response, Router, get
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
+from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
@@ -17,6 +18,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 from tasuki import __version__
 from tasuki.config.outside import parse_public_url
 from tasuki.config.settings import Settings
+from tasuki.fleet.orders.order import ORDERS
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store.models import FleetEvent
 from tasuki.interpreter import prepare_structs
@@ -47,6 +49,12 @@ from tasuki.web.views.shared_answers import SharedAnswers
 
 LOGGED_KINDS = frozenset({"agent", "handoff", "alarm", "persona", "threshold", "veto"})
 """Kinds of lines that also go into the server's own log."""
+
+_TAGS = {
+    "lineage": "personas", "alerts": "operator", "settings": "operator", "log": "events",
+    "sessions": "login",
+}  # fmt: skip
+"""The tags of routes of the API whose paths begin with another word."""
 
 logger = logging.getLogger("tasuki.web")
 
@@ -133,13 +141,14 @@ def _get_fleet(state: State) -> Any:
 
 
 def _build_api_routers() -> list[Router]:
-    tagged = [
-        *fleet_api.HANDLERS.items(), *operator.HANDLERS.items(), *goals.HANDLERS.items(),
-        ("hosts", list_handlers(hosts_api)),
-    ]  # fmt: skip
+    built = [fleet_api.build_route(order) for order in ORDERS.values() if order.at]
+    tagged: dict[str, list[HTTPRouteHandler]] = {}
+    for handler in (*built, *list_handlers(fleet_api, operator, goals, hosts_api)):
+        first = min(handler.paths).split("/")[1]
+        tagged.setdefault(_TAGS.get(first, first), []).append(handler)
     return [
         Router("/api", route_handlers=handlers, guards=[require_operator], tags=[tag])
-        for tag, handlers in tagged
+        for tag, handlers in tagged.items()
     ]
 
 

@@ -29,7 +29,7 @@ from tasuki.fleet.orders.bodies import (
     Recovery,
 )
 from tasuki.fleet.orders.handoffs import HandoffOrder
-from tasuki.fleet.orders.order import ORDERS, HostOrder
+from tasuki.fleet.orders.order import HostOrder
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, HandoffState, Persona, PersonaLesson
@@ -321,16 +321,3 @@ def decide_persona_lessons(
 def show_lineage(fleet: TheFleet, slug: PathWord) -> dict[str, Any]:
     """Show the chains of a persona's agents, with the handoffs between them; oldest first."""
     return {"chains": list(map(display.redact_chain, queries.build_lineage(fleet.database, slug)))}
-
-
-HANDLERS: dict[str, list[HTTPRouteHandler]] = {
-    "agents": [
-        *(build_route(order) for order in ORDERS.values() if order.at), list_agents, show_agent, show_changes, show_pull_request, find_own_agent, list_lost_agents,
-        recover_agents, show_screen, hand_off, mute_agent,
-    ],
-    "handoffs": [list_handoffs, show_handoff, order_handoff],
-    "personas": [
-        list_personas, show_persona, add_persona, edit_persona, retire_persona, show_lineage,
-        list_persona_lessons, decide_persona_lessons,
-    ],
-}  # fmt: skip

@@ -3,7 +3,6 @@
 from typing import Any
 
 from litestar import delete, get, patch, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import UNSET, to_builtins
 
@@ -129,11 +128,3 @@ def _describe(template: GoalTemplate) -> dict[str, Any]:
 def _notify(fleet: Fleet, template: GoalTemplate) -> dict[str, Any]:
     fleet.changes.notify()
     return _describe(template)
-
-
-HANDLERS: dict[str, list[HTTPRouteHandler]] = {
-    "personas": [show_queue, add_goal, pause_queue, change_goal, remove_goal],
-    "templates": [
-        list_templates, add_template, show_template, edit_template, remove_template, start_template,
-    ],
-}  # fmt: skip

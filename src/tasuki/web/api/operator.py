@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import msgspec
 from litestar import Request, get, patch, post
 from litestar.datastructures import State
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
 from litestar.response import Stream
 
@@ -149,10 +148,3 @@ def log(
 ) -> dict[str, list[FleetEvent]]:
     """List lines of the fleet's log after the id `after`, oldest first; of one agent, if named."""
     return {"events": queries.list_events_after(fleet.database, after, limit, agent)}
-
-
-HANDLERS: dict[str, list[HTTPRouteHandler]] = {
-    "events": [stream_events, log],
-    "login": [make_link, show_link, list_sessions, end_session, end_all_sessions],
-    "operator": [list_alerts, see_alerts, show_settings, change_settings, try_notifications],
-}
