@@ -32,26 +32,14 @@ FileStamp = tuple[int, int]
 """When a file was changed, in nanoseconds, and its bytes."""
 
 
-class _CachedThread:
+class _ReadFile:
     """The thread of one file, and who reads what is appended to it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.stamp: FileStamp = (0, 0)
         self.thread: Thread | None = None
-        self._follower: ThreadFollower | None = None
-
-    def read(self, harness: Harness, path: Path) -> Thread:
-        """Read the thread: of a file that grew what was appended. The lock is held."""
-        stamp = get_stamp(path)
-        if self.thread is not None and stamp == self.stamp:
-            return self.thread
-        follower, self._follower = self._follower, None
-        if follower is None or not follower.is_continued():
-            follower = follow_thread(harness, path) if stamp[1] <= MOST_BYTES else None
-        self.thread = follower.read() if follower else harness.read(path)
-        self.stamp, self._follower = stamp, follower  # a reading that fails leaves no follower
-        return self.thread
+        self.follower: ThreadFollower | None = None
 
 
 class ThreadCache:
@@ -59,21 +47,27 @@ class ThreadCache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._threads: OrderedDict[tuple[str, str], _CachedThread] = OrderedDict()
+        self._threads: OrderedDict[tuple[str, str], _ReadFile] = OrderedDict()
 
     def read_thread(self, harness: Harness, path: Path) -> Thread:
         """Read the thread of a file. Raises ThreadNotFound, ThreadUnreadable."""
         key = (f"{type(harness).__name__} {harness.name}", str(path))
         with self._lock:
-            cached = self._threads.setdefault(key, _CachedThread())
+            file = self._threads.setdefault(key, _ReadFile())
             self._threads.move_to_end(key)
-        with cached.lock:
+        with file.lock:
+            stamp, follower = get_stamp(path), file.follower
+            if file.thread is not None and stamp == file.stamp:
+                return file.thread
             try:
-                thread = cached.read(harness, path)
+                if follower is None or not follower.is_continued():
+                    follower = follow_thread(harness, path) if stamp[1] <= MOST_BYTES else None
+                thread = file.thread = follower.read() if follower else harness.read(path)
             except BaseException:
                 with self._lock:
                     self._threads.pop(key, None)
                 raise
+            file.stamp, file.follower = stamp, follower
         with self._lock:
             while len(self._threads) > MOST_KEPT or (
                 len(self._threads) > 1
@@ -176,12 +170,10 @@ class ThreadSize(Struct, frozen=True):
 
 
 class ThreadSizeCache:
-    """The sizes of threads, by path, time of change and bytes."""
+    """The sizes of threads, by path; a file that is read again grows, and is followed."""
 
     def __init__(self) -> None:
-        self._sizes: OrderedDict[tuple[str, int, int], ThreadSize | None] = OrderedDict()
-        self._paths: set[str] = set()
-        """Files that were read before; one that is read again grows, and is followed."""
+        self._sizes: OrderedDict[str, tuple[FileStamp, ThreadSize | None]] = OrderedDict()
         self._lock = threading.Lock()
 
     def get_size(self, harness: str, path: str, until: float) -> ThreadSize | None:
@@ -195,20 +187,20 @@ class ThreadSizeCache:
             return None
         if not path or not stat.S_ISREG(file.st_mode) or file.st_size > MOST_COUNTED_BYTES:
             return None
-        key = (path, file.st_mtime_ns, file.st_size)
+        stamp = (file.st_mtime_ns, file.st_size)
         with self._lock:
-            if key in self._sizes:
-                self._sizes.move_to_end(key)
-                return self._sizes[key]
-            has_grown = path in self._paths
+            known = self._sizes.pop(path, None)
+            if known:  # the newest is last
+                self._sizes[path] = known
+        if known and known[0] == stamp:
+            return known[1]
         if time.monotonic() > until:
             return None
-        size = _read_size(harness, Path(path), has_grown=has_grown)
+        size = _read_size(harness, Path(path), has_grown=known is not None)
         with self._lock:
-            self._paths.add(path)
-            self._sizes[key] = size
+            self._sizes[path] = stamp, size
             while len(self._sizes) > MOST_SIZES:
-                self._paths.discard(self._sizes.popitem(last=False)[0][0])
+                self._sizes.popitem(last=False)
         return size
 
 
