@@ -60,7 +60,8 @@ def raise_alert(
     redactor = Redactor()
     texts = {"title": redactor.redact_line(title, 200), "text": redactor.redact_line(text, MOST_TEXT_CHARACTERS)}  # fmt: skip
     now = time.time()
-    muted = agent_id is not None and is_muted(connection, agent_id, now)
+    until = connection.execute(_FIND_MUTE, {"wanted": agent_id}).scalar()
+    muted = until is not None and until > now
     values: dict[str, Any] = {
         "key": key, "at": now, "kind": kind, "host": host, "agent_id": agent_id, "handoff_id": handoff_id,
         "state": "quiet" if muted else "due", "problem": "", "muted": muted, **texts,
@@ -188,13 +189,6 @@ def record_outcome(database: FleetDatabase, id: int, state: str, problem: str = 
         _set_state(connection, id, state, problem)
 
 
-def recover_unfinished(database: FleetDatabase, host: str) -> None:
-    """Mark alerts that a killed server was sending as uncertain; none of them is sent again."""
-    query = sa.update(_TABLE).where(_TABLE.c.state == "sending", _TABLE.c.host == host)
-    problem = "The server ended while it was sent."
-    database.change(query.values(state="uncertain", problem=problem))
-
-
 def _set_state(connection: sa.Connection, id: int, state: str, problem: str = "") -> None:
     values = {"state": state, "problem": Redactor().redact_line(problem, MOST_TEXT_CHARACTERS)}
     update_row(connection, _TABLE, id, **values)
@@ -236,8 +230,10 @@ class AlertNotifier(BackgroundWork):
     name, pause = "notifier", LOOK_SECONDS
 
     def start(self) -> None:
-        """Start sending."""
-        recover_unfinished(self.database, self.host)
+        """Start sending; what a killed server was sending is uncertain, and not sent again."""
+        query = sa.update(_TABLE).where(_TABLE.c.state == "sending", _TABLE.c.host == self.host)
+        problem = "The server ended while it was sent."
+        self.database.change(query.values(state="uncertain", problem=problem))
         super().start()
 
     def configure(self, addresses: str, kinds: str) -> None:
@@ -332,20 +328,17 @@ class MuteChange(Struct, frozen=True):
 def mute_agent(database: FleetDatabase, agent: FleetAgent, span: str) -> MuteChange:
     """Mute an agent for a span, or no longer; the log says so. Raises UsageError."""
     until = parse_mute(span, time.time())
-    agents = tables.agents.c
     with database.write(alone=True) as connection:
-        query = sa.select(agents.muted_until).where(agents.id == agent.id)
-        before = connection.execute(query).scalar()
+        before = connection.execute(_FIND_MUTE, {"wanted": agent.id}).scalar()
         _set_mute(connection, agent.id, until)
     return MuteChange(agent.id, before, until)
 
 
 def restore_mute(database: FleetDatabase, change: MuteChange) -> None:
     """Mute an agent as it was before an order. Raises NoLongerPossible where it was muted anew since."""
-    agents = tables.agents.c
     with database.write(alone=True) as connection:
-        query = sa.select(agents.muted_until).where(agents.id == change.agent_id)
-        if connection.execute(query).scalar() != change.after:
+        now = connection.execute(_FIND_MUTE, {"wanted": change.agent_id}).scalar()
+        if now != change.after:
             raise NoLongerPossible(
                 f"Agent {change.agent_id} was muted or unmuted again since: that stays."
             )
@@ -356,12 +349,6 @@ def _set_mute(connection: sa.Connection, agent_id: int, until: float | None) -> 
     update_row(connection, tables.agents, agent_id, muted_until=until)
     text = f"Agent {agent_id} is {'muted' if describe_mute(until) else 'no longer muted'}."
     log.note(connection, "agent", text, agent_id=agent_id)
-
-
-def is_muted(connection: sa.Connection, agent_id: int, now: float) -> bool:
-    """Whether an agent is muted, within a transaction."""
-    until = connection.execute(_FIND_MUTE, {"wanted": agent_id}).scalar()
-    return until is not None and until > now
 
 
 def describe_mute(until: float | None, now: float | None = None) -> str:
