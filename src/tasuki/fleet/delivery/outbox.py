@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from msgspec.structs import asdict
 
 from tasuki.fleet.store import queries, tables
-from tasuki.fleet.store.database import build_update
+from tasuki.fleet.store.database import FleetDatabase, build_update
 from tasuki.fleet.store.models import FleetAgent, TypingIntent
 from tasuki.fleet.store.states import Row
 from tasuki.harness.protocol import AgentEvent
@@ -47,10 +47,11 @@ def record_intent(
     return intent
 
 
-def mark_intent(connection: sa.Connection, intent_id: str, state: str) -> None:
+def mark_intent(database: FleetDatabase, intent_id: str, state: str) -> None:
     """Record the state of an intent; a proven one stays proven."""
     proven_at = time.time() if state == "proven" else None
-    connection.execute(_MARK_INTENT, {"wanted": intent_id, "now": state, "then": proven_at})
+    with database.write(synced=False) as connection:
+        connection.execute(_MARK_INTENT, {"wanted": intent_id, "now": state, "then": proven_at})
 
 
 _INSERT = sa.insert(tables.intents)

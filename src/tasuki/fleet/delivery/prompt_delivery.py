@@ -139,7 +139,7 @@ class PromptDelivery:
             if why:
                 waits = why in (*_BLOCKERS.values(), NOT_IN_FRONT, TYPED_NOW)
                 return DeliveryResult("refused", leftover, why, not waits)
-            self._mark(intent, "sent")
+            outbox.mark_intent(self.database, intent.id, "sent")
             try:
                 done = self._await_proof(wanted, intent, is_proven, seconds)
             except NotPossible as error:
@@ -147,8 +147,9 @@ class PromptDelivery:
             if done is None and self._is_taken_back(wanted, is_proven):
                 why = "its program did not take it"
                 return DeliveryResult("refused", leftover, why, lasting=True)
-        self._mark(intent, "uncertain" if done is None else "proven")
-        return DeliveryResult("uncertain" if done is None else "proven", leftover, done or "")
+        state: Literal["proven", "uncertain"] = "uncertain" if done is None else "proven"
+        outbox.mark_intent(self.database, intent.id, state)
+        return DeliveryResult(state, leftover, done or "")
 
     def type_words(self, agent: FleetAgent, keys: Sequence[str], text: str) -> None:
         """Type words into the field of a dialog, which `keys` open, and submit them.
@@ -291,10 +292,6 @@ class PromptDelivery:
         return not self.typing.await_change(
             lambda: is_proven() or wanted.read().state == "busy", COMMAND_SECONDS
         )
-
-    def _mark(self, intent: TypingIntent, state: str) -> None:
-        with self.database.write(synced=False) as connection:
-            outbox.mark_intent(connection, intent.id, state)
 
     def _is_proven(self, intent_id: str) -> bool:
         intent = outbox.load_intent(self.database, intent_id)
