@@ -48,18 +48,14 @@ class PersonaThresholds:
             self._loaded[slug] = self.connection.execute(query).one_or_none()
         return self._loaded[slug]
 
-    def get_limit(self, agent: Row) -> float:
-        """Return the percent of the context at which an agent is over its threshold."""
-        persona = self.get_persona(agent)
-        own = persona.threshold if persona is not None else None
-        return self.threshold if own is None else float(own)
-
     def detect_crossing(self, agent: Row) -> str:
         """Return a sentence once the threshold is crossed, else empty; remember it in the row."""
         used = agent["context_used"]
         if used is None:
             return ""
-        limit = self.get_limit(agent)
+        persona = self.get_persona(agent)
+        own = persona.threshold if persona is not None else None
+        limit = self.threshold if own is None else float(own)
         if agent["over_threshold"]:
             agent["over_threshold"] = used > limit - MARGIN_PERCENT
             return ""

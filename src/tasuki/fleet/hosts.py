@@ -63,7 +63,9 @@ def identify_host(data: Path, machine_ids: Sequence[Path] = MACHINE_IDS) -> Flee
     """
     path = data / HOSTS_FILE
     machine = next(filter(None, map(_read_machine_id, machine_ids)), NO_MACHINE_ID)
-    known_hosts, key = _read_known(path), _hash_machine_id(machine)
+    # A digest: the machine's id itself stays on the machine.
+    digest = sha256(machine.encode()).hexdigest()[:16]
+    known_hosts, key = _read_known(path), NO_MACHINE_ID if machine == NO_MACHINE_ID else digest
     own = known_hosts.get(key) or KnownHost(f"h{secrets.token_hex(6)}")
     original = _find_original(data, own)
     folder = original or os.path.realpath(data)
@@ -95,11 +97,6 @@ def read_machine_label() -> str:
     """Return the machine's name for people; any letters, at most `MOST_LABEL_CHARACTERS`."""
     name = clean_text(socket.gethostname()).encode("utf-8", "replace").decode()
     return shorten_to_line(name, MOST_LABEL_CHARACTERS) or "localhost"
-
-
-def _hash_machine_id(machine: str) -> str:
-    """Return a digest of a machine's id: the id itself stays on the machine."""
-    return machine if machine == NO_MACHINE_ID else sha256(machine.encode()).hexdigest()[:16]
 
 
 def _read_known(path: Path) -> dict[str, KnownHost]:

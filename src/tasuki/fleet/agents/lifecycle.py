@@ -129,7 +129,8 @@ class AgentLifecycle:
         agent = queries.load_agent(self.database, agent_id)
         if agent.pane:
             return agent
-        tag, order = self.build_tag(agent_id), self._get_order_path(agent_id)
+        # The words in a window's command by which the pane is found again.
+        tag, order = f"tasuki-{self._folder_mark}-agent-{agent_id}", self._get_order_path(agent_id)
         pane = self.panes.find(tag)
         if pane and agent.ordered_at is None:  # the order is recorded before the pane is created
             raise AgentDied(
@@ -176,7 +177,8 @@ class AgentLifecycle:
         environment = {**build_environment(plan), TOKEN: token}
         content = {"argv": build_command(plan), "cwd": plan.cwd, "env": environment}
         try:
-            _write_private(order, json.dumps(content).encode())
+            order.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            replace_file(order, json.dumps(content).encode(), synced=False)
         except OSError as error:
             raise LaunchFailed(
                 f"The order {order} cannot be written: {explain_error(error)}."
@@ -221,10 +223,6 @@ class AgentLifecycle:
             update_row(connection, tables.agents, agent_id, skill_at=time.time())
             text = f"Agent {agent_id} has read its skill."
             log.note(connection, "skill", text, agent_id=agent_id)
-
-    def build_tag(self, agent_id: int) -> str:
-        """Return the words in a window's command by which an agent's pane is found again."""
-        return f"tasuki-{self._folder_mark}-agent-{agent_id}"
 
     def _get_order_path(self, agent_id: int) -> Path:
         return self.data / "launch" / f"{agent_id}.json"
@@ -279,12 +277,6 @@ def check_hooks(data: Path, name: str, cwd: str = "") -> None:
     integration = harnesses.get_integration(adapter)
     if obstacles := integration.find_obstacles(Path(cwd)) if integration and cwd else ():
         raise NotPossible(f"Agents of {adapter.title} would report nothing there. {obstacles[0]}")
-
-
-def _write_private(path: Path, content: bytes) -> None:
-    """Write a file that holds keys: for its owner alone, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    replace_file(path, content, synced=False)
 
 
 _PANE = compile_pattern(r"%\d{1,9}")

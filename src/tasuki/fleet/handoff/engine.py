@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import sqlalchemy as sa
@@ -125,15 +126,10 @@ def refuse_order(_id: str, name: str, _arguments: dict[str, Any]) -> dict[str, A
     raise NotImplementedError(name)
 
 
-class _ShortPauses:
-    """The module `time` for DBOS, which would sleep for up to 90 s before it asks a lost database again."""
-
-    time = staticmethod(time.time)
-
-    @staticmethod
-    def sleep(seconds: float) -> None:
-        """Sleep."""
-        time.sleep(min(seconds, LONGEST_PAUSE_SECONDS))
+_SHORT_PAUSES = SimpleNamespace(
+    time=time.time, sleep=lambda seconds: time.sleep(min(seconds, LONGEST_PAUSE_SECONDS))
+)
+"""The module `time` for DBOS, which would sleep for up to 90 s before it asks a lost database again."""
 
 
 @dataclass(eq=False, repr=False)
@@ -170,7 +166,7 @@ class HandoffEngine:
         `former_hosts` are hosts whose handoffs belong to this host from now on.
         """
         logging.getLogger("dbos").setLevel(logging.CRITICAL)  # the caller reports what went wrong
-        vars(_sys_db)["time"] = _ShortPauses
+        vars(_sys_db)["time"] = _SHORT_PAUSES
         # After a power loss DBOS may forget a finished step. Steps check their effect first.
         pool = {} if self.url.startswith("sqlite") else {"pool_size": ENGINE_POOL_SIZE}
         self._engine = create_engine(self.url, synced=False, **pool)

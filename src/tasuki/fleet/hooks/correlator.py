@@ -7,7 +7,7 @@ process.
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -93,10 +93,6 @@ class EventCorrelator:
         self.rows[row["id"]] = row
         self.original_rows[row["id"]] = dict(row)
 
-    def list_ids(self) -> list[int]:
-        """Return the ids of agents known from the start: nothing was typed to a new one yet."""
-        return list(self.rows)
-
     def find_agent(self, received: ReceivedEvent) -> Row | None:
         """Find the agent of an event; None where its session is unknown and it begins nothing."""
         agent = (
@@ -137,8 +133,6 @@ class EventCorrelator:
 
     def _find_by_pane(self, received: ReceivedEvent) -> Row | None:
         """Find an agent in this pane whose session is still unknown: one that was adopted."""
-        if not received.post.pane:
-            return None
         for row in self._find_live(received.post.harness):
             waits = row["pane"] == received.post.pane and not row["session"] and row["adopted"]
             if waits and self._find_pane(received.post):
@@ -364,12 +358,10 @@ _FOUND: dict[str, sa.CTE | sa.Subquery] = {
 }
 
 
-def _build_rows() -> Iterator[sa.Select[str, Any]]:
-    for kind, found in _FOUND.items():
-        yield sa.select(
-            sa.literal_column(f"'{kind}'"), sa.func.row_to_json(found.table_valued())
-        ).select_from(found)
-
-
-_FIND_ALL = sa.union_all(*_build_rows())
+_FIND_ALL = sa.union_all(*(
+    sa.select(
+        sa.literal_column(f"'{kind}'"), sa.func.row_to_json(found.table_valued())
+    ).select_from(found)
+    for kind, found in _FOUND.items()
+))  # fmt: skip
 """PostgreSQL: every row as its kind and its columns. JSON keeps each of their values exactly."""

@@ -269,7 +269,9 @@ class _EventBatch:
         personas = automation.PersonaThresholds(
             self.connection, self.intake.threshold, known.personas or {}
         )
-        matcher = outbox.IntentMatcher(self.connection, correlator.list_ids(), known.intents)
+        # Nothing was typed yet to an agent that is new.
+        ids = list(correlator.rows)
+        matcher = outbox.IntentMatcher(self.connection, ids, known.intents)
         answers: dict[int, str] = {}
         for received in self.events:
             agent = correlator.find_agent(received)

@@ -194,7 +194,6 @@ def _apply_state(agent: Row, event: AgentEvent, happened_at: float, takes_start:
         agent["turn_at"] = None
         if event.running is not None:  # the harness itself lists what still runs
             agent["children"] = list(map(Redactor().redact, event.running))
-    if event.kind == "idle":
         now = _apply_failure(agent, event, happened_at)
     was = agent["state"]
     if now and now != agent["state"]:
