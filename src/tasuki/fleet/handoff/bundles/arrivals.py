@@ -38,10 +38,6 @@ class _Marks:
         """Return the hash of `commit`, `work`, `before`, `placed` or `undoing`; empty for none."""
         return self._read(f"{self._private}/{name}")
 
-    def read_moved(self) -> str:
-        """Return the last commit of the work that is whole here; empty for none."""
-        return self._read(self.moved)
-
     def set(self, name: str, commit: str) -> None:
         """Set a private reference."""
         self.git.run("update-ref", f"{self._private}/{name}", commit)
@@ -83,9 +79,7 @@ def _open_arrival(
             _check_fields(packed)
         with places.lock_repository(repositories.open_repository(cwd)) as repository:
             yield repository, _Marks(repository, id)
-    except StepFailed as error:
-        raise StepFailed(_CODE, str(error)) from error
-    except (GitFailed, NotPossible) as error:
+    except (StepFailed, GitFailed, NotPossible) as error:
         raise StepFailed(_CODE, str(error)) from error
     except OSError as error:
         where = f"{error.filename}: " if error.filename else "The work could not be written: "
@@ -109,7 +103,7 @@ def _unpack(
     marks: _Marks,
     id: str,
 ) -> str:
-    if moved := marks.read_moved():
+    if moved := repository.read_ref(marks.moved):  # the work is whole here
         if moved != packed.last_commit:
             raise NotPossible(f"Other work of the move {id} was unpacked here. Take it back first.")
         if not os.path.isdir(place.folder):

@@ -34,11 +34,12 @@ class WorkShape(Struct, frozen=True):
 
 
 class _Change(Struct, frozen=True):
-    """A path whose file differs between two shapes, with the modes that git gives it."""
+    """A path whose file differs between two shapes, with the modes that git gives it, and the new hash."""
 
     path: bytes
     old: bytes
     new: bytes
+    hash: bytes
 
 
 def change_shape(
@@ -57,7 +58,7 @@ def change_shape(
     aside = os.path.join(os.fsencode(repository.top), f".tasuki-move-{id}".encode())
     _remove_folder(aside)
     changes = list(_list_changes(repository.git, old.files, new.files))
-    _check_sizes(repository.git, changes, new)
+    _check_sizes(repository.git, new)
     try:
         with repositories.open_private_folder(repository) as private:
             trees = [repository.git.read("rev-parse", f"{x.index}^{{tree}}") for x in (old, new)]
@@ -90,15 +91,14 @@ def _list_changes(git: Git, old: str, new: str) -> Iterator[_Change]:
     fields = git.run("diff-tree", "-r", "-z", "--no-renames", "--raw", old, new).split(b"\0")
     for head, path in zip(fields[::2], fields[1::2], strict=False):
         parts = head.split(b" ")
-        yield _Change(path, parts[0].lstrip(b":"), parts[1])
+        yield _Change(path, parts[0].lstrip(b":"), parts[1], parts[3])
 
 
-def _check_sizes(git: Git, changes: Sequence[_Change], new: WorkShape) -> None:
+def _check_sizes(git: Git, new: WorkShape) -> None:
     """Raise StepFailed if the uncommitted files are larger than any that are packed."""
-    form = "--batch-check=%(objectsize)"
-    output = git.run("diff-tree", "-r", "-z", "--no-renames", "--raw", new.head, new.files)
-    hashes = [f.split(b" ")[3] for f in output.split(b"\0")[::2] if f and f.split(b" ")[1] not in (_MISSING, _SUBMODULE)]  # fmt: skip
-    sizes = git.run("cat-file", form, input=b"".join(h + b"\n" for h in hashes)).split()
+    changes = _list_changes(git, new.head, new.files)
+    hashes = (x.hash + b"\n" for x in changes if x.new not in (_MISSING, _SUBMODULE))
+    sizes = git.run("cat-file", "--batch-check=%(objectsize)", input=b"".join(hashes)).split()
     total = sum(int(size) for size in sizes)
     if total > 4 * MOST_BUNDLE_BYTES:
         raise StepFailed(
