@@ -177,8 +177,7 @@ class AgentLifecycle:
         environment = {**build_environment(plan), TOKEN: token}
         content = {"argv": build_command(plan), "cwd": plan.cwd, "env": environment}
         try:
-            order.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            replace_file(order, json.dumps(content).encode(), synced=False)
+            _write_private(order, json.dumps(content).encode())
         except OSError as error:
             raise LaunchFailed(
                 f"The order {order} cannot be written: {explain_error(error)}."
@@ -211,18 +210,6 @@ class AgentLifecycle:
     def read_skill(self, slug: str) -> str:
         """Return the text of a persona's skill; empty for none."""
         return personas.build_skill(self.root, slug)
-
-    def build_skill_prompt(self, agent: FleetAgent) -> str:
-        """Build a prompt of the persona's skill alone, after which the agent waits."""
-        slug = agent.persona or ""
-        return render("skill", persona=slug, skill=self.read_skill(slug), then=render("skill_wait"))
-
-    def note_skill(self, agent_id: int) -> None:
-        """Note that an agent has its persona's skill."""
-        with self.database.write(synced=False) as connection:
-            update_row(connection, tables.agents, agent_id, skill_at=time.time())
-            text = f"Agent {agent_id} has read its skill."
-            log.note(connection, "skill", text, agent_id=agent_id)
 
     def _get_order_path(self, agent_id: int) -> Path:
         return self.data / "launch" / f"{agent_id}.json"
@@ -277,6 +264,12 @@ def check_hooks(data: Path, name: str, cwd: str = "") -> None:
     integration = harnesses.get_integration(adapter)
     if obstacles := integration.find_obstacles(Path(cwd)) if integration and cwd else ():
         raise NotPossible(f"Agents of {adapter.title} would report nothing there. {obstacles[0]}")
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    """Write a file that holds keys: for its owner alone, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    replace_file(path, content, synced=False)
 
 
 _PANE = compile_pattern(r"%\d{1,9}")

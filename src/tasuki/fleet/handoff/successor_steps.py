@@ -17,7 +17,7 @@ from tasuki.fleet.delivery.typed_input import get_control
 from tasuki.fleet.handoff.forks import build_fork_request
 from tasuki.fleet.handoff.step_context import WRITTEN_SECONDS, StepContext
 from tasuki.fleet.orders.bodies import NewAgent
-from tasuki.fleet.store import queries, tables
+from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import update_row
 from tasuki.fleet.store.failures import HandoffStopped, StepFailed
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff
@@ -87,7 +87,9 @@ def give_skill(context: StepContext, handoff: FleetHandoff) -> str:
     agent = _load_successor(context, handoff)
     if agent.skill_at is not None:
         return ""
-    text = context.lifecycle.build_skill_prompt(agent)
+    slug, then = handoff.persona, prompts.render("skill_wait")
+    skill = context.lifecycle.read_skill(slug)
+    text = prompts.render("skill", persona=slug, skill=skill, then=then)
     context.type_prompt(handoff, agent, "skill", text, context.limits.prompt)
 
     def has_ended() -> bool:
@@ -96,7 +98,10 @@ def give_skill(context: StepContext, handoff: FleetHandoff) -> str:
 
     if not _wait_for(context, handoff, has_ended, context.limits.skill):
         raise StepFailed("skill_missing", f"Agent {agent.id} did not finish reading its skill.")
-    context.lifecycle.note_skill(agent.id)
+    with context.database.write(synced=False) as connection:
+        update_row(connection, tables.agents, agent.id, skill_at=time.time())
+        text = f"Agent {agent.id} has read its skill."
+        log.note(connection, "skill", text, agent_id=agent.id)
     return "given as a prompt"
 
 
