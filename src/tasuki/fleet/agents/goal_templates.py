@@ -7,9 +7,9 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec.structs import asdict
 
-from tasuki.errors import NotPossible, TasukiError
+from tasuki.errors import NotPossible
 from tasuki.fleet.agents.lifecycle import read_folder
-from tasuki.fleet.agents.personas import check_available
+from tasuki.fleet.agents.personas import list_free
 from tasuki.fleet.orders.bodies import NewAgent, NewTemplate, TemplateStart
 from tasuki.fleet.store import log, queries, tables
 from tasuki.fleet.store.database import FleetDatabase, update_row
@@ -130,15 +130,11 @@ def _find_free(database: FleetDatabase, role: str) -> str:
     """Find a persona of a role as which nobody works; empty for no role. Raises NotPossible."""
     if not role:
         return ""
-    personas = [one for one in queries.list_personas(database) if one.role == role]
-    with database.read() as connection:
-        for persona in personas:
-            try:
-                check_available(connection, persona.slug)
-            except TasukiError:
-                continue
+    for persona in list_free(database):
+        if persona.role == role:
             return persona.slug
-    why = "all of them work" if personas else "there is none"
+    is_known = any(one.role == role for one in queries.list_personas(database))
+    why = "all of them work" if is_known else "there is none"
     raise NotPossible(
         f"No persona of the role {role} is free: {why}. Add one: tasuki persona add {role} NAME"
     )

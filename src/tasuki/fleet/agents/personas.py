@@ -13,6 +13,7 @@ import os
 import shutil
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,17 @@ def check_available(
         )
     if not is_successor:
         check_no_open_handoff(connection, slug)
+
+
+def list_free(database: FleetDatabase) -> list[Persona]:
+    """List the personas as which nobody works."""
+    free = []
+    with database.read() as connection:
+        for persona in queries.list_personas(database):
+            with suppress(AlreadyUnderWay, PersonaNotFound):
+                check_available(connection, persona.slug)
+                free.append(persona)
+    return free
 
 
 def check_no_open_handoff(connection: sa.Connection, slug: str) -> None:

@@ -24,7 +24,7 @@ from tasuki.fleet.orders.agents import adopt_agent
 from tasuki.fleet.orders.bodies import Adoption, NewPersona
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries, tables
-from tasuki.fleet.store.models import FleetAgent, Persona
+from tasuki.fleet.store.models import FleetAgent
 from tasuki.handoffs import PreparedHandoff
 from tasuki.harness import registry as harnesses
 from tasuki.launch import LaunchResult, find_running_programs
@@ -237,7 +237,7 @@ def show_brief(
     return templates.render_page(
         request, "brief.html", of=view, entry=entry, cited=brief_view.find_cited(handoff, entry),
         linked=lambda ref: f"/briefs/{handoff.id}?entry={ref}#entry", before=before if opened else "",
-        past=past, after=after, goal=goal, agents=list_agents(fleet, handoff.id), personas=list_free_personas(fleet),
+        past=past, after=after, goal=goal, agents=list_agents(fleet, handoff.id), personas=personas.list_free(fleet.database),
         live="agents", refused=redact(clean_for_display(refusal.sentence))[0],
         said=[*SUCCESSOR_STARTS.list_notes(handoff.id), *JOBS.list_notes(handoff.id)],
         values={**dict.fromkeys(("to", "model", "send", "persona", "role", "name"), ""), **refusal.values},
@@ -336,19 +336,6 @@ def start_successor(
 
 NEW = "new"
 """What the field *Persona* holds for one that is to be added."""
-
-
-def list_free_personas(fleet: Fleet) -> list[Persona]:
-    """List the personas as which nobody works."""
-    free = []
-    with fleet.database.read() as connection:
-        for persona in queries.list_personas(fleet.database):
-            try:
-                personas.check_available(connection, persona.slug)
-            except TasukiError:
-                continue
-            free.append(persona)
-    return free
 
 
 def list_agents(fleet: Fleet, handoff_id: str) -> list[FleetAgent]:
