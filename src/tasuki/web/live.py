@@ -119,9 +119,8 @@ class LogStreams:
         cursor = newest
         if after is not None:
             cursor = min(await self._read(queries.find_place, self.database, after), newest)
-        while (
-            self._task and self.position < cursor
-        ):  # the other readers are about to get what this one has
+        # The other readers are about to get what this one has.
+        while self._task and self.position < cursor:
             self._news.set()
             await asyncio.sleep(PAUSE_SECONDS / 4)
         yield f"retry: 2000\nid: {cursor.id}\n\n".encode()
@@ -143,30 +142,25 @@ class LogStreams:
 
     async def _run(self) -> None:
         while True:
-            await self._wait_for_news()
+            left = self._sent_at + KEEP_ALIVE_SECONDS - time.monotonic()
+            with suppress(TimeoutError):  # Every stream was silent for long enough.
+                await asyncio.wait_for(self._news.wait(), max(left, 0.0))
             pause = PAUSE_SECONDS
             if self._news.is_set():
                 self._news.clear()
                 self._is_notified = False
                 try:
                     await self._read_news()
-                except DBAPIError:
-                    logger.warning("Live events wait: the database does not answer.")
-                    self._news.set()
-                    pause = 1.0
-                except Exception:  # later lines must reach the streams
-                    logger.exception("New lines of the log could not be sent")
+                except Exception as error:  # later lines must reach the streams
+                    if isinstance(error, DBAPIError):
+                        logger.warning("Live events wait: the database does not answer.")
+                    else:
+                        logger.exception("New lines of the log could not be sent")
                     self._news.set()
                     pause = 1.0
             if time.monotonic() - self._sent_at >= KEEP_ALIVE_SECONDS:
                 await self._send_piece(KEEP_ALIVE_PIECE)
             await asyncio.sleep(pause)
-
-    async def _wait_for_news(self) -> None:
-        """Wait until there is news, or a stream was silent for long enough."""
-        left = self._sent_at + KEEP_ALIVE_SECONDS - time.monotonic()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), max(left, 0.0))
 
     async def _read_news(self) -> None:
         while True:
