@@ -283,9 +283,7 @@ class AlertNotifier(BackgroundWork):
             return notify.send_notification(addresses, f"tasuki: {title}", text, link)
         except TasukiError as error:
             return [str(error)]
-        except (
-            Exception
-        ) as error:  # an error in a service's own code: other alerts must not wait for ever
+        except Exception as error:  # in a service's own code: other alerts must not wait for ever
             logger.exception("A notification")
             return [f"A notification failed: {type(error).__name__}."]
 

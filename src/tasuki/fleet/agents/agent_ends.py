@@ -262,9 +262,8 @@ def check_gone(panes: TmuxPanes, agent: FleetAgent) -> None:
         where = f"in pane {agent.pane}" if agent.pane else f"as process {agent.process}"
     else:
         state = panes.read_status([agent.pane]).panes.get(agent.pane) if agent.pane else None
-        is_own = agent.ordered_at is not None and bool(
-            agent.pid
-        )  # the pane of an adopted agent belongs to a shell
+        # The pane of an adopted agent belongs to a shell.
+        is_own = agent.ordered_at is not None and bool(agent.pid)
         if state is None or state.dead or not is_own or state.pid != agent.pid:
             return
         where = f"in pane {agent.pane}"

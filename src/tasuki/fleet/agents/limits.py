@@ -102,8 +102,7 @@ class LimitHandoffs:
         query = sa.select(agents.id).where(
             agents.state == "limited", agents.ended_at.is_(None), agents.host == self.guard.host
         )
-        ids = self.guard.database.fetch(query).scalars().all()
-        self.begin(ids)
+        self.begin(self.guard.database.fetch(query).scalars().all())
 
     def begin(self, agent_ids: Iterable[int]) -> None:
         """Begin those of some agents, where they are wanted and not under way."""

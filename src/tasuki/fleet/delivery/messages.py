@@ -89,11 +89,8 @@ def _type_message(
         )
         note = f"{_RESULTS[result.state]} agent {agent.id}."
         log.note(database, "message", note, agent_id=agent.id, data={"state": result.state})
-    except (
-        ServerClosing,
-        SQLAlchemyError,
-        RuntimeError,
-    ) as error:  # the database is away, or the server ends
+    except (ServerClosing, SQLAlchemyError, RuntimeError) as error:
+        # The database is away, or the server ends.
         logger.warning("It is not known whether the text for agent %s arrived: %s", agent.id, error)
         return {"state": "uncertain", "why": UNCERTAIN_REASON, "leftover": ""}
     return {"state": result.state, "why": result.why, "leftover": result.leftover}

@@ -69,15 +69,12 @@ class HostHeartbeat(BackgroundWork):
 
     def beat(self) -> None:
         """Write one sign of life, and act on what the operator decided about this host."""
-        details = self._describe()
-        row = self._write(details)
-        if row is None:
-            return
-        if row.retired_at is not None:
+        row = self._write(self._describe())
+        if row and row.retired_at is not None:
             self.on_retired(
                 "This host was retired from the fleet, so its server ends. To come back: tasuki host join"
             )
-        elif row.given_up_at is not None:
+        elif row and row.given_up_at is not None:
             self._return_from_given_up()
 
     def _describe(self) -> host_list.HostDetails:
@@ -101,9 +98,8 @@ class HostHeartbeat(BackgroundWork):
             self.database.clock_offset = 0.0 if is_sqlite else offset
             details = msgspec.structs.replace(details, clock_offset=round(offset, 3))
             own = hosts.c.id == self.database.host
-            address = sa.func.coalesce(
-                sa.func.host(sa.func.inet_client_addr()), ""
-            )  # "" for a socket
+            # Empty for a socket.
+            address = sa.func.coalesce(sa.func.host(sa.func.inet_client_addr()), "")
             values: dict[str, Any] = {
                 "last_seen": moment, "details": msgspec.to_builtins(details),
                 "address": "" if is_sqlite else address,

@@ -175,17 +175,11 @@ class HostRequests:
         with self._lock:
             self._waiting[id] = news
         try:
-            given = {**data, "from": self.database.host}
-            question = {
-                "id": id,
-                "host": host,
-                "kind": kind,
-                "data": self.gate.sign(host, id, kind, given),
-            }
+            signed = self.gate.sign(host, id, kind, {**data, "from": self.database.host})
+            question = {"id": id, "host": host, "kind": kind, "data": signed}
             with self.database.open_transaction() as connection:
                 asked_at = build_database_clock(connection)
-                query = sa.insert(tables.host_requests).values(asked_at=asked_at, **question)
-                connection.execute(query)
+                connection.execute(sa.insert(requests).values(asked_at=asked_at, **question))
                 notify(connection, build_host_channel(host))
             deadline = time.monotonic() + seconds
             while (left := deadline - time.monotonic()) > 0:

@@ -380,9 +380,8 @@ def _prepare_handoff(
     from tasuki.vault import Vault
 
     harness = get_reader(agent.harness, Path(agent.thread))
-    goal_text = clean_text(
-        handoff.goal or handoff.context or agent.goal
-    )  # only words of people, or nothing
+    # Only words of people, or nothing.
+    goal_text = clean_text(handoff.goal or handoff.context or agent.goal)
     deadline = time.monotonic() + WRITTEN_SECONDS
     while True:
         try:

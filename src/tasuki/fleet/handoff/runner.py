@@ -229,9 +229,8 @@ class StepRunner:
 
     def _undo(self, handoff: FleetHandoff, name: str, code: str, sentence: str) -> str:
         """Undo the arrival of a move; return the sentence of the failure with what was undone."""
-        if handoff.move is None or handoff.move.kind != "move":
-            return sentence
-        if name not in workflow.MOVE_ARRIVAL:
+        is_move = handoff.move is not None and handoff.move.kind == "move"
+        if not is_move or name not in workflow.MOVE_ARRIVAL:
             return sentence
         lives = f"Agent {handoff.agent_id} lives on where it is."
         if code == "host_given_up":

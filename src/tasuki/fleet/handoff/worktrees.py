@@ -75,7 +75,10 @@ def make_worktree(
     repository says, and a partial clone may fetch what it lacks.
     """
     git = git or Git(cwd, GIT_ALLOW_PROTOCOL=NETWORK, GIT_NO_LAZY_FETCH="0")
-    existing = next((w for w in _list_worktrees(cwd) if _is_planned(w, plan)), None)
+    heads = (f"worktree {plan.folder}", f"worktree {os.path.realpath(plan.folder)}")
+    branch = f"branch refs/heads/{plan.branch}"
+    planned = (x for x in _list_worktrees(cwd) if x[0] in heads and branch in x)
+    existing = next(planned, None)
     if existing and "locked initializing" not in existing:
         return f"{plan.folder} is there"
     if existing:
@@ -98,14 +101,6 @@ def _list_worktrees(cwd: str) -> Iterator[list[str]]:
     for part in (run_git(cwd, "worktree", "list", "--porcelain") or "").split("\n\n"):
         if lines := part.splitlines():
             yield lines
-
-
-def _is_planned(lines: list[str], plan: WorktreePlan) -> bool:
-    same_folder = lines[0] in (
-        f"worktree {plan.folder}",
-        f"worktree {os.path.realpath(plan.folder)}",
-    )
-    return same_folder and f"branch refs/heads/{plan.branch}" in lines
 
 
 def _run(git: Git, *arguments: str) -> None:

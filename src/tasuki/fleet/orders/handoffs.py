@@ -214,9 +214,7 @@ def settle_handoff(
         record_event(handoff, "delivered", by="the operator")
     if handoff.move:
         delete_parcels(fleet.database, id)
-    fleet.changes.notify(
-        agent for agent in (handoff.agent_id, handoff.successor_id) if agent is not None
-    )
+    fleet.changes.notify(filter(None, (handoff.agent_id, handoff.successor_id)))
     return handoff
 
 

@@ -165,9 +165,8 @@ def give_back_pages(connection: sa.Connection, pages: int) -> bool:
         return False
     raw = connection.connection.driver_connection
     assert raw
-    for _ in range(
-        pages
-    ):  # Python's sqlite3 runs one step of a statement without columns: one page
+    # Python's sqlite3 runs one step of a statement without columns: one page.
+    for _ in range(pages):
         raw.execute("PRAGMA incremental_vacuum(1)")
     return True
 
