@@ -195,10 +195,8 @@ class FleetApplication(Litestar):
                 self.state, harness, scope["headers"], body
             )
         except Exception:
-            await super().__call__(
-                scope, _replay_body(body, receive), send
-            )  # it answers with the error
-            return
+            await super().__call__(scope, _replay_body(body, receive), send)
+            return  # It has answered with the error.
         await _send_answer(send, output.encode("utf-8", "replace"), extra_headers)
 
 

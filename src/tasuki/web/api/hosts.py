@@ -32,8 +32,7 @@ def show_host(fleet: TheFleet, name: PathWord) -> dict[str, Any]:
     """Show a host, by its id, its label or the beginning of either, and its agents."""
     host = host_list.find_host(fleet.database, name)
     agents = queries.list_agents(fleet.database, ended=False, host=host.id)
-    shown: dict[str, Any] = msgspec.to_builtins(host)
-    return {**shown, "agents": list(map(display.redact_agent, agents))}
+    return {**msgspec.to_builtins(host), "agents": list(map(display.redact_agent, agents))}
 
 
 @patch("/hosts/{name:str}", sync_to_thread=True)
@@ -42,8 +41,7 @@ def label_host(fleet: TheFleet, name: PathWord, data: JSONBody[HostLabel]) -> di
     host = host_list.find_host(fleet.database, name)
     labelled = host_list.label_host(fleet.database, host.id, data.label)
     fleet.changes.notify()
-    answer: dict[str, Any] = msgspec.to_builtins(labelled)
-    return answer
+    return dict(msgspec.to_builtins(labelled))
 
 
 @post("/hosts/{name:str}/give-up", status_code=200, sync_to_thread=True)
@@ -78,8 +76,7 @@ def create_token(fleet: TheFleet, data: JSONBody[NewHostToken]) -> dict[str, Any
         f"A token was made with which a host{f' ({token.label})' if token.label else ''} may join."
     )
     fleet.note("host", text, data={"role": token.role})
-    answer: dict[str, Any] = msgspec.to_builtins(token)
-    return answer
+    return dict(msgspec.to_builtins(token))
 
 
 @post("/hosts/{name:str}/retire", status_code=200, sync_to_thread=True)

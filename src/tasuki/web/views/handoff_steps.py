@@ -13,7 +13,9 @@ from tasuki.fleet.store.models import FleetEvent, FleetHandoff, StepRun
 from tasuki.web.views import display
 from tasuki.web.views.templates import begin_sentence
 
-_ICONS = {"ok": ("done", "done"), "failed": ("fail", "fail"), "skipped": ("drop", "rest")}
+_SKIPPED = ("skipped", "drop", "rest")
+_SHAPES = {"ok": ("ok", "done", "done"), "failed": ("bad", "fail", "fail"), "skipped": _SKIPPED}
+"""The kind, the icon and the tone of a step by its outcome."""
 MOST_LINES = 400
 """Lines of one handoff that are read."""
 MOST_SHOWN = 40
@@ -109,11 +111,9 @@ def _build_row(
 ) -> StepRow:
     name, waits_for = display.STEP_WORDS[run.step]
     is_now = not run.outcome and handoff.state == "running"
-    icon, tone = _ICONS.get(run.outcome, ("now", "run") if is_now else ("drop", "rest"))
-    kinds = {"ok": "ok", "failed": "bad", "skipped": "skipped"}
+    shape = _SHAPES.get(run.outcome, ("now", "now", "run") if is_now else _SKIPPED)
     return StepRow(
-        run.step, name, run.note or (waits_for if is_now else ""),
-        kinds.get(run.outcome, "now" if is_now else "skipped"), icon, tone, run.started_at, seconds,
+        run.step, name, run.note or (waits_for if is_now else ""), *shape, run.started_at, seconds,
         round(min(left, 98.5), 1), round(max(width, 1.5), 1), attempt,
     )  # fmt: skip
 
