@@ -141,16 +141,16 @@ def _build_story(fleet: Fleet, chain: LineageChain, facts: ChainFacts, newest: i
     forks: dict[int, list[LineageLink]] = {}
     for path in others:  # each before the thread that it came from, the newest first
         forks.setdefault(_find_place(path[0], places, chain.links), [])[:0] = path[::-1]
-    describer = _AgentDescriber(fleet, facts)
+    redactor = Redactor()
 
     def build_rows(place: int) -> list[ChainRow]:
-        beside = [describer.build_row(link, "fork") for link in forks.get(place, ())]
-        return [*beside, describer.build_row(main[place], str(place + 1))]
+        links = [*((link, "fork") for link in forks.get(place, ())), (main[place], str(place + 1))]
+        return [_build_row(fleet, facts, redactor, link, name) for link, name in links]
 
     rows, hidden, hidden_after = arrange_rows(len(main), newest, build_rows)
     return ChainStory(
         key=str(agents[0].id), title=agents[0].persona or "",
-        summary=_format_summary(agents, facts, len(others), describer.redactor),
+        summary=_format_summary(agents, facts, len(others), redactor),
         since=agents[0].started_at, changed_at=max(_find_changed_at(agent, facts) for agent in agents),
         rows=rows, hidden=hidden, hidden_after=hidden_after,
     )  # fmt: skip
@@ -215,42 +215,32 @@ def _find_changed_at(agent: FleetAgent, facts: ChainFacts) -> float:
     return max(agent.state_at, agent.context_at or 0.0, (handoff.finished_at or handoff.created_at) if handoff else 0.0)  # fmt: skip
 
 
-class _AgentDescriber:
-    """Describes each agent of a chain."""
-
-    def __init__(self, fleet: Fleet, facts: ChainFacts) -> None:
-        self.fleet = fleet
-        self.facts = facts
-        self.redactor = Redactor()
-
-    def build_row(self, link: LineageLink, place: str) -> ChainRow:
-        """Build the row of an agent; `place` is its number, or `fork`."""
-        agent, facts = link.agent, self.facts
-        handoff, used = facts.ends.get(agent.id), agent.context_used
-        size = None
-        if agent.host == self.fleet.host and agent.thread:
-            size = THREAD_SIZES.get_size(agent.harness, agent.thread, facts.until)
-        return ChainRow(
-            place=place,
-            thread=f"/agents/{agent.id}/thread" if agent.session else f"/agents/{agent.id}",
-            title=get_harness_title(agent.harness), id=self.redactor.redact_line(agent.session, 80),
-            began=agent.started_at, entries=size.entries if size else None,
-            line=_draw_use(agent, facts, size, is_cut=handoff is not None),
-            used=used, past=used is not None and used >= facts.threshold,
-            why=self._format_why(link, handoff, is_fork=place == "fork"),
-            state=None if handoff and handoff.state == "done" else display.get_agent_shape(agent, handoff), handoff=f"/handoffs/{handoff.id}" if handoff else "",
-            handoff_id=handoff.id if handoff else "",
-            cut_at=(handoff.recorded_at or handoff.created_at) if handoff else None,
-            acknowledged=_format_acknowledgement(handoff), is_fork=place == "fork",
-        )  # fmt: skip
-
-    def _format_why(self, link: LineageLink, handoff: FleetHandoff | None, *, is_fork: bool) -> str:
-        reason = format_reason(handoff.reason) if handoff else ""
-        why = reason or self.redactor.redact_line(display.describe_end(link.agent.end_reason), 120)
-        if is_fork and not link.took_over:
-            origin = f"from handoff {link.handoff.id[:8]}" if link.handoff else f"after agent {link.agent.previous_agent_id}"  # fmt: skip
-            why = f"did not take over {origin}{'. ' if why else ''}{why}"
-        return why
+def _build_row(
+    fleet: Fleet, facts: ChainFacts, redactor: Redactor, link: LineageLink, place: str
+) -> ChainRow:
+    """Build the row of an agent; `place` is its number, or `fork`."""
+    agent, is_fork = link.agent, place == "fork"
+    handoff, used = facts.ends.get(agent.id), agent.context_used
+    size = None
+    if agent.host == fleet.host and agent.thread:
+        size = THREAD_SIZES.get_size(agent.harness, agent.thread, facts.until)
+    reason = format_reason(handoff.reason) if handoff else ""
+    why = reason or redactor.redact_line(display.describe_end(agent.end_reason), 120)
+    if is_fork and not link.took_over:
+        origin = f"from handoff {link.handoff.id[:8]}" if link.handoff else f"after agent {agent.previous_agent_id}"  # fmt: skip
+        why = f"did not take over {origin}{'. ' if why else ''}{why}"
+    return ChainRow(
+        place=place,
+        thread=f"/agents/{agent.id}/thread" if agent.session else f"/agents/{agent.id}",
+        title=get_harness_title(agent.harness), id=redactor.redact_line(agent.session, 80),
+        began=agent.started_at, entries=size.entries if size else None,
+        line=_draw_use(agent, facts, size, is_cut=handoff is not None),
+        used=used, past=used is not None and used >= facts.threshold, why=why,
+        state=None if handoff and handoff.state == "done" else display.get_agent_shape(agent, handoff), handoff=f"/handoffs/{handoff.id}" if handoff else "",
+        handoff_id=handoff.id if handoff else "",
+        cut_at=(handoff.recorded_at or handoff.created_at) if handoff else None,
+        acknowledged=_format_acknowledgement(handoff), is_fork=is_fork,
+    )  # fmt: skip
 
 
 def _format_acknowledgement(handoff: FleetHandoff | None) -> str:
