@@ -1,7 +1,5 @@
 """The page of the hosts: what each reports of itself, and how one is named, given up, retired."""
 
-from msgspec import Struct
-
 from tasuki.fleet.exchange import host_list
 from tasuki.fleet.exchange.host_list import HostHarness
 from tasuki.fleet.exchange.thread_copies import load_stored
@@ -29,11 +27,8 @@ from tasuki.web.views.templates import PageResponse
 MOST_AGENTS, MOST_STRANDED = 100, 200
 
 
-class StrandedAgent(Struct, frozen=True):
-    """An agent of a host that is gone. `copied_at` is when its thread was stored; None for never."""
-
-    agent: FleetAgent
-    copied_at: float | None
+StrandedAgent = tuple[FleetAgent, float | None]
+"""An agent of a host that is gone, and when its thread was stored; None for never."""
 
 
 def find_stranded_agents(database: FleetDatabase, host_id: str) -> list[StrandedAgent]:
@@ -49,7 +44,7 @@ def find_stranded_agents(database: FleetDatabase, host_id: str) -> list[Stranded
 
 def _build_stranded(database: FleetDatabase, agent: FleetAgent) -> StrandedAgent:
     stored = load_stored(database, agent.id)
-    return StrandedAgent(display.redact_row(agent), stored.record.kept if stored else None)
+    return display.redact_row(agent), stored.record.kept if stored else None
 
 
 @show_page("/hosts")

@@ -24,15 +24,6 @@ ADDED_ANCHOR = "document-added"
 """The place in a document at which facts were added."""
 
 
-class StepLine(Struct, frozen=True):
-    """A line of the log, in a step."""
-
-    id: int
-    at: float
-    text: str
-    has_failed: bool = False
-
-
 class CheckFinding(Struct, frozen=True):
     """What the check of a document found; `place` is where that is, an id on the page."""
 
@@ -44,14 +35,14 @@ class CheckFinding(Struct, frozen=True):
 class StepLog(Struct, frozen=True):
     """What is inside a step."""
 
-    lines: tuple[StepLine, ...] = ()
+    lines: tuple[FleetEvent, ...] = ()
     left_out: int = 0
     """Older lines that are not shown."""
 
     @property
     def failed_line(self) -> int:
         """The id of the newest line that says how it failed; 0 for none."""
-        return next((line.id for line in reversed(self.lines) if line.has_failed), 0)
+        return next((line.id for line in reversed(self.lines) if line.kind == "alarm"), 0)
 
 
 class StepRow(Struct, frozen=True):
@@ -140,12 +131,11 @@ def read_step_logs(
     """Read the lines of each step of a handoff, by the step."""
     with database.read() as connection:
         events = log.list_handoff_lines(connection, handoff.id, MOST_LINES)
-    found: dict[str, list[StepLine]] = {run.step: [] for run in runs}
+    found: dict[str, list[FleetEvent]] = {run.step: [] for run in runs}
     for event in events:
         step = event.data.get("step") or _find_step(event, runs)
         if step in found:
-            text = _shorten_text(event.text, handoff, step)
-            found[step].append(StepLine(event.id, event.at, text, event.kind == "alarm"))
+            found[step].append(replace(event, text=_shorten_text(event.text, handoff, step)))
     return {
         step: StepLog(tuple(lines[-MOST_SHOWN:]), max(0, len(lines) - MOST_SHOWN))
         for step, lines in found.items()

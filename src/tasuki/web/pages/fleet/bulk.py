@@ -37,13 +37,6 @@ WORDS: Mapping[str, str] = {"handoff": "Hand off", "send": "Send to", "stop": "S
 DONE_WORDS: Mapping[str, str] = {"handoff": "handed off", "send": "sent to", "stop": "stopped"}
 
 
-class BulkChoice(Struct, frozen=True):
-    """An agent that was selected; `refused` says why the order is not possible now."""
-
-    card: AgentCard
-    refused: str = ""
-
-
 class BulkResult(Struct, frozen=True):
     """What became of the order for one agent."""
 
@@ -105,10 +98,10 @@ def _render_form(
     refused: str = "",
     status: int = 200,
 ) -> PageResponse:
-    choices = [BulkChoice(card, _find_refusal(order, card)) for card in chosen[:MOST_AGENTS]]
+    choices = [(card, _find_refusal(order, card)) for card in chosen[:MOST_AGENTS]]
     return templates.render_page(
         request, "bulk_form.html", status, order=order, word=WORDS[order], choices=choices,
-        possible=[choice for choice in choices if not choice.refused], values=values, refused=refused,
+        possible=[card for card, why in choices if not why], values=values, refused=refused,
         beyond=max(0, len(chosen) - MOST_AGENTS), most=MOST_AGENTS,
     )  # fmt: skip
 
