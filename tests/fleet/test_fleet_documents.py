@@ -298,12 +298,12 @@ def test_without_its_thread_a_document_is_kept_and_that_is_told(path: Path, tmp_
 
 def test_d16_a_document_from_the_thread_says_so(path: Path, thread: Path) -> None:
     """D16: what is written from the thread is marked as such and holds what the thread says."""
-    written = write_from_thread(
+    author, _ = write_from_thread(
         path, agent(thread=str(thread)), handoff(from_thread=True), LoadedSettings(Settings())
     )
     text = path.read_text()
 
-    assert written.author == "thread (offline)"
+    assert author == "thread (offline)"
     assert "The agent did not write this" in text
     assert "src/upload/client.py" in text
 

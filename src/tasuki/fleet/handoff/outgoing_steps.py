@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
-from msgspec import Struct
 from msgspec.structs import replace
 
 from tasuki.config.settings import LoadedSettings
@@ -154,10 +153,10 @@ def write_document(context: StepContext, handoff: FleetHandoff) -> str:
     if not documents.is_document_ready(path):
         loaded = context.load_settings()
         received = _find_received_document(context, agent)
-        document = write_from_thread(path, agent, handoff, loaded, received)
-        all_notes = document.notes + documents.note_missing_document(received)
+        author, all_notes = write_from_thread(path, agent, handoff, loaded, received)
+        all_notes += documents.note_missing_document(received)
         notes = [note for note in all_notes if note not in handoff.notes]
-        context.update_handoff(handoff, author=document.author, notes=[*handoff.notes, *notes])
+        context.update_handoff(handoff, author=author, notes=[*handoff.notes, *notes])
     failed = "" if can_answer(agent) or not agent.failure else f": {agent.failure.text}"
     return f"written from {agent.thread}{failed}"
 
@@ -310,23 +309,16 @@ class _SilenceTimer:
         return now - self._since >= self.seconds
 
 
-class WrittenDocument(Struct, frozen=True):
-    """The author of a document, `thread (offline)`, and notes on why it was not another one."""
-
-    author: str
-    notes: tuple[str, ...] = ()
-
-
 def write_from_thread(
     path: Path,
     agent: FleetAgent,
     handoff: FleetHandoff,
     loaded: LoadedSettings,
     received: Path | None = None,
-) -> WrittenDocument:
+) -> tuple[str, tuple[str, ...]]:
     """Write the document of an agent from its thread; the vault keeps it under the handoff's id.
 
-    `received` is the document that the agent itself began with. Raises StepFailed.
+    Returns its author, `thread (offline)`, and notes on why it was not another one. `received` is the document that the agent itself began with. Raises StepFailed.
     """
     if not is_readable(agent.harness, agent.thread):
         raise StepFailed(
@@ -347,9 +339,7 @@ def write_from_thread(
         )
     earlier = _format_earlier(prepared.thread, prepared.brief, received)
     documents.write_document(path, f"{head}{earlier}\n{prepared.brief}")
-    return WrittenDocument(
-        f"thread ({author})", tuple(map(clean_text, [*notes, *prepared.authorship_notes]))
-    )
+    return f"thread ({author})", tuple(map(clean_text, [*notes, *prepared.authorship_notes]))
 
 
 def _prepare_with_fallback(
