@@ -48,15 +48,13 @@ class BackgroundWork:
         """Do the work once; a longer one looks at `_stop` meanwhile."""
         raise NotImplementedError
 
-    def _run_safely(self, work: Callable[[], object]) -> bool:
-        """Do some work, return whether it was done; failures are logged, an absence is not."""
+    def _run_safely(self, work: Callable[[], object]) -> None:
+        """Do some work; failures are logged, an absence of the database is not."""
         try:
             work()
         except Exception as error:
             if not isinstance(error, DBAPIError) or not is_temporary(error):
                 logger.exception("The work of the thread %s", self._thread.name)
-            return False
-        return True
 
 
 class LifeSign:

@@ -141,7 +141,7 @@ def restore_goal(database: FleetDatabase, removed: RemovedGoal) -> None:
         _note(connection, persona, f"Queued goal {id} of {goal.persona} was put back.")
 
 
-def order_goal(database: FleetDatabase, slug: str, goal_id: int, order: GoalOrder) -> GoalQueue:
+def order_goal(database: FleetDatabase, slug: str, goal_id: int, order: GoalOrder) -> None:
     """Move a goal that waits, or say of an uncertain one that it arrived, or is to be typed again.
 
     That resumes a stopped queue. Raises PersonaNotFound, NotPossible.
@@ -165,10 +165,9 @@ def order_goal(database: FleetDatabase, slug: str, goal_id: int, order: GoalOrde
             ids.insert(targets[order], goal_id)
             _number(connection, ids)
         _note(connection, persona, f"Queued goal {goal_id} of {slug}: {order}.")
-    return load_queue(database, slug)
 
 
-def pause_queue(database: FleetDatabase, slug: str, *, paused: bool) -> GoalQueue:
+def pause_queue(database: FleetDatabase, slug: str, *, paused: bool) -> None:
     """Pause a queue or resume it. Raises PersonaNotFound, NotPossible while a goal is uncertain."""
     with database.write(alone=True) as connection:
         persona = queries.load_persona(connection, slug)
@@ -183,9 +182,7 @@ def pause_queue(database: FleetDatabase, slug: str, *, paused: bool) -> GoalQueu
                 )
             values["queue_stopped"] = ""
         update_row(connection, tables.personas, slug, **values)
-        word = "paused" if paused else "resumed"
-        _note(connection, persona, f"The queue of {slug} was {word}.")
-    return load_queue(database, slug)
+        _note(connection, persona, f"The queue of {slug} was {'paused' if paused else 'resumed'}.")
 
 
 def redact_queue(queue: GoalQueue) -> GoalQueue:
