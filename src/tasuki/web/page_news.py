@@ -54,6 +54,12 @@ HOST_SECONDS = 2.0
 EVERYTHING = "everything"
 """The topic of every page."""
 
+_TOPICS = {
+    "alert": {"alerts"}, "settings": {"settings"}, "template": {"templates"},
+    "persona": {"personas", "agents"},
+}  # fmt: skip
+"""The topics that a line of the log changes by its kind alone."""
+
 T = TypeVar("T")
 logger = logging.getLogger("tasuki.web")
 
@@ -316,15 +322,7 @@ def list_topics(event: FleetEvent) -> set[str]:
         topics |= {"agents", f"agent:{event.agent_id}"}
     if event.handoff_id:
         topics |= {"handoffs", f"handoff:{event.handoff_id}"}
-    if event.kind == "alert":
-        topics.add("alerts")
-    if event.kind == "settings":
-        topics.add("settings")
-    if event.kind == "template":
-        topics.add("templates")
-    if event.kind == "persona":
-        topics |= {"personas", "agents"}
-    return topics
+    return topics | _TOPICS.get(event.kind, set())
 
 
 def encode_news(news: PageNews) -> bytes:
