@@ -105,11 +105,9 @@ class AutomationGuard:
         if why:
             self._stop_automation(row["persona"], agent_id, why)
             return False, why
-        ready = (
-            row["state"] == "failed"
-            if _is_full(row)
-            else (row["over_threshold"] and row["state"] == "idle" and not row["children"])
-        )
+        ready = row["over_threshold"] and row["state"] == "idle" and not row["children"]
+        if _is_full(row):
+            ready = row["state"] == "failed"
         return bool(ready and not under_way), ""
 
     def decide_limit_handoff(self, agent_id: int) -> tuple[str, str]:

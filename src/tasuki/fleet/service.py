@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,6 @@ from tasuki.fleet.parts import FleetParts
 from tasuki.fleet.server_locks import build_claim
 from tasuki.fleet.store import queries, schema
 from tasuki.fleet.store.database import make_shrinkable
-from tasuki.fleet.store.models import FleetHandoff
 from tasuki.fleet.store.pruner import FleetPruner
 from tasuki.fleet.store.start_errors import check_file, explain_errors
 from tasuki.install.hook_script import get_script_path, write_hook_script
@@ -67,6 +67,7 @@ class Fleet(FleetParts):
         self.claim = build_claim(self.database.url, self.host_record)
         self.threshold = float(settings.context_threshold)
         self.guard = AutomationGuard(self.database, self.threshold, self.host)
+        self._hand_off = partial(hand_off, self, automatic=True)
         self.limit_handoffs = LimitHandoffs(self.guard, self.changes, self._hand_off)
         self.notifier = AlertNotifier(
             self.database, self.host, settings.notify, config.list_alerts(settings)
@@ -225,9 +226,6 @@ class Fleet(FleetParts):
         self.keeper.queue(idle)
         self._hand_off_full(idle | failed)
         self.limit_handoffs.begin(failed)
-
-    def _hand_off(self, agent_id: int, data: NewHandoff) -> FleetHandoff:
-        return hand_off(self, agent_id, data, automatic=True)
 
     def _hand_off_full(self, agent_ids: set[int]) -> None:
         """Hand agents off automatically where that is wanted."""

@@ -48,16 +48,13 @@ def list_documents(root: Path, slug: str) -> list[DocumentFile]:
     listed.
     """
     folder = personas.get_persona_folder(root, slug) / personas.HANDOFFS
-    listed: list[DocumentFile] = []
     try:
         if not stat.S_ISDIR(os.lstat(folder).st_mode):
             raise StoreFailed(
                 f"{folder} is not a folder. Create a folder there, for its documents."
             )
         with os.scandir(folder) as entries:
-            for entry in entries:
-                if one := _parse_entry(entry):
-                    listed.append(one)
+            listed = [one for entry in entries if (one := _parse_entry(entry))]
     except FileNotFoundError:
         return []
     except OSError as error:

@@ -81,17 +81,14 @@ class AgentSignals:
         """Check all of these agents once."""
         before, self._seen = self._seen, {}
         for agent in agents:
-            is_overdue = agent.state == "compacting" and (
-                time.time() - agent.state_at > COMPACTING_SECONDS
-            )
+            is_late = time.time() - agent.state_at > COMPACTING_SECONDS
+            is_checked = agent.state in CHECKED_STATES or (agent.state == "compacting" and is_late)
             seen = before.get(agent.id)
             if agent.state == "starting" and agent.pane:
                 if shown := self._read_first_screen(agent):
                     self._note_seen(agent, shown, seen)
                 continue
-            if not (agent.session or agent.state == "waiting") or not (
-                agent.state in CHECKED_STATES or is_overdue
-            ):
+            if not is_checked or not (agent.session or agent.state == "waiting"):
                 continue
             shown = self._read_state(agent, Screenshot(""))
             is_working = agent.state in ("busy", "compacting", "stuck")
@@ -365,9 +362,8 @@ class FleetWatch(BackgroundWork):
                 context_source="thread",
                 context_used=100.0 * tokens / window if window else None,
             )
-            if crossing := automation.PersonaThresholds(connection, self.threshold).detect_crossing(
-                row
-            ):
+            personas = automation.PersonaThresholds(connection, self.threshold)
+            if crossing := personas.detect_crossing(row):
                 log.note(connection, "threshold", crossing, agent_id=agent_id)
                 alerts.raise_agent_alert(connection, "threshold", row, row["context_at"], crossing)
             sample = ContextSample(agent_id, row["context_at"], tokens, row["context_used"])

@@ -80,8 +80,10 @@ def show_figures(
     begin = end - SECONDS[period]
     with fleet.database.read() as connection:
         agents = queries.list_recent_agents(connection, since=begin, limit=MOST_AGENTS)
-    timelines = build_timelines(fleet.database, agents, begin, end)
-    rows = _build_rows(timelines, begin, end)
+    groups: dict[object, list[AgentTimeline]] = {}  # a persona's agents followed one another
+    for timeline in build_timelines(fleet.database, agents, begin, end):
+        groups.setdefault(timeline.agent.persona or timeline.agent.id, []).append(timeline)
+    rows = [_build_row(group, begin, end) for group in groups.values()]
     rows.sort(key=lambda row: (-row.totals[1], row.id))
     return templates.render_page(
         request, "figures.html", period=period, periods=WORDS, states=STATES, rows=rows,
@@ -89,14 +91,6 @@ def show_figures(
         days=_list_spending(fleet, end), width=BAR_WIDTH, is_cut=len(agents) >= MOST_AGENTS,
         live="agents",
     )  # fmt: skip
-
-
-def _build_rows(timelines: Sequence[AgentTimeline], begin: float, end: float) -> list[TimelineRow]:
-    """Build a row for each persona, whose agents followed one another, and for each other agent."""
-    groups: dict[object, list[AgentTimeline]] = {}
-    for timeline in timelines:
-        groups.setdefault(timeline.agent.persona or timeline.agent.id, []).append(timeline)
-    return [_build_row(group, begin, end) for group in groups.values()]
 
 
 def _build_row(group: Sequence[AgentTimeline], begin: float, end: float) -> TimelineRow:

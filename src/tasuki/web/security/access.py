@@ -152,11 +152,9 @@ class ServerHosts:
 
     def explain_unknown(self) -> str:
         """Explain what to do where a `Host` header has none of the names."""
-        behind = (
-            "a proxy must pass on the `Host` of public_url, with its port"
-            if self.public
-            else "behind a proxy set public_url"
-        )
+        behind = "behind a proxy set public_url"
+        if self.public:
+            behind = "a proxy must pass on the `Host` of public_url, with its port"
         return (
             "This server is not known by the name in `Host`. Use 127.0.0.1 or localhost; "
             f"{behind}, and restart the server."

@@ -76,11 +76,8 @@ class ConnectionPeer:
         """Whether the other end is another machine of this network, always the same one."""
         if self._is_in is None:
             address = self._get_ends()[1][0]
-            self._is_in = (
-                bool(address)
-                and ipaddress.ip_address(address) in network
-                and not _is_own_address(address)
-            )
+            is_in = bool(address) and ipaddress.ip_address(address) in network
+            self._is_in = is_in and not _is_own_address(address)
         return self._is_in
 
     def _find_uid(self) -> int | None:
@@ -205,9 +202,8 @@ def open_proxy(settings: Settings) -> TrustedProxy | None:
     users = frozenset(settings.proxy_users.split())
     if not (settings.public_url and settings.proxy and settings.proxy_user_header and users):
         return None
-    source = parse_proxy(settings.proxy)
-    if isinstance(source, str):
-        return TrustedProxy(_find_account(source), settings.proxy_user_header, users)
+    named = parse_proxy(settings.proxy)
+    source = _find_account(named) if isinstance(named, str) else named
     return TrustedProxy(source, settings.proxy_user_header, users)
 
 

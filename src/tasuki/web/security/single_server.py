@@ -84,11 +84,7 @@ def find_served_url(folder: Path) -> str | None:
 
 def _build_server_runs(data: Path, holder: str) -> ServerRuns:
     pid = holder.removeprefix("process ").partition(",")[0]
-    end = (
-        f"Use that one, or end it first: kill {pid}"
-        if pid.isdigit()
-        else "Use that one, or end it first."
-    )
+    end = f"Use that one, or end it first{f': kill {pid}' if pid.isdigit() else '.'}"
     return ServerRuns(
         f"A server has the data folder {data} already ({shorten_to_line(holder, 200) or 'it is starting'}). {end} "
         "A second fleet needs its own folder: TASUKI_DATA=/some/folder"

@@ -124,21 +124,18 @@ def change_template(
     """Save a changed template, or remove it, as `do` says."""
     offer = None
     if form.get("do") == "remove":
-        offer = _offer_removed(goal_templates.remove_template(fleet.database, id))
+        removed = goal_templates.remove_template(fleet.database, id)
+        name = display.redact_template(removed).name
+        offer = UndoOffer(
+            f"Template {name} was removed.",
+            lambda fleet: goal_templates.restore_template(fleet.database, removed),
+            f"Template {name} is back.",
+        )
     else:
         body = forms.fill_body(NewTemplate, _read_values(form))
         goal_templates.edit_template(fleet.database, id, body)
     fleet.changes.notify()
     return templates.redirect(request, "/agents/new#templates", offer)
-
-
-def _offer_removed(removed: GoalTemplate) -> UndoOffer:
-    name = display.redact_template(removed).name
-    return UndoOffer(
-        f"Template {name} was removed.",
-        lambda fleet: goal_templates.restore_template(fleet.database, removed),
-        f"Template {name} is back.",
-    )
 
 
 def _read_values(form: Mapping[str, str]) -> dict[str, Any]:

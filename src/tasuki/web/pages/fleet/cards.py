@@ -195,11 +195,8 @@ def _select_handoffs(
     for handoff in newest_first:
         if handoff.state == "cancelled" or handoff.agent_id in selected:
             continue
-        is_old = (
-            handoff.state in ("failed", "uncertain")
-            and find_later_agent(connection, handoff) is not None
-        )
-        if not is_old:
+        has_failed = handoff.state in ("failed", "uncertain")
+        if not has_failed or find_later_agent(connection, handoff) is None:
             selected[handoff.agent_id] = handoff
     return selected
 
@@ -244,10 +241,8 @@ def _build_card(agent: FleetAgent, facts: CardFacts, redactor: Redactor) -> Agen
     question = _choose_question(agent, shown)
     group = "needs" if question else _GROUPS.get(shown.tone, "quiet")
     project = os.path.basename(agent.cwd.rstrip("/")) or agent.cwd
-    persona_note = () if agent.persona else ("No persona",)
-    place_words = (*persona_note, harness, project) if agent.persona else ("No persona", project)
-    if host:
-        place_words = (*place_words, host.label)
+    place_words = [harness if agent.persona else "No persona", project]
+    place_words += [host.label] if host else []
     return AgentCard(
         id=agent.id, name=display.format_agent_name(agent), shown=shown, since=since,
         started_at=agent.started_at, where=tuple(redactor.redact(word) for word in place_words),

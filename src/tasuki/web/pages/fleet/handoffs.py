@@ -218,20 +218,16 @@ def _build_retry(handoff: FleetHandoff, other: int | None) -> OrderChoice:
 def _build_new_handoff(agent: FleetAgent) -> OrderChoice:
     from_thread = agent.ended_at is not None or not agent.pane
     query = "?from=thread" if from_thread else ""
-    meaning = (
-        "From its thread: the document is written without the agent."
-        if from_thread
-        else "With another reason, with force, or from its thread."
-    )
+    meaning = "With another reason, with force, or from its thread."
+    if from_thread:
+        meaning = "From its thread: the document is written without the agent."
     return OrderChoice("again", "Begin again …", meaning, href=f"/agents/{agent.id}/handoff{query}")
 
 
 def _build_cancel(agent: FleetAgent) -> OrderChoice:
-    meaning = (
-        "Ends it where it is. The agent continues as before."
-        if agent.ended_at is None
-        else "Keeps document and record. No successor is started or prompted."
-    )
+    meaning = "Keeps document and record. No successor is started or prompted."
+    if agent.ended_at is None:
+        meaning = "Ends it where it is. The agent continues as before."
     return OrderChoice("cancel", "Cancel", meaning)
 
 

@@ -44,10 +44,7 @@ def show_lineage(
     """
     if project or by == "project":
         return _show_project(request, fleet, project, chain, newest)
-    slugs = [
-        listed_persona.slug
-        for listed_persona in queries.list_personas(fleet.database, retired=None)
-    ]
+    slugs = [one.slug for one in queries.list_personas(fleet.database, retired=None)]
     slug = persona or agents.find_newest_persona(fleet.database) or next(iter(slugs), "")
     stories = []
     if slug:

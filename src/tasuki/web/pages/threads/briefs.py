@@ -76,7 +76,6 @@ class SuccessorStarts:
         may take most of a minute. Raises HandoffNotFound, AlreadyUnderWay, NotPossible, UsageError,
         PersonaNotFound, HarnessMissing or LaunchFailed.
         """
-        notes: list[str] = []
         prepared = kept_handoffs.load_handoff(Vault(), id, form.get("to", ""))
         if not prepared.successor.can_start:
             raise NotPossible(f"{prepared.successor.title} starts no successor.")
@@ -89,7 +88,7 @@ class SuccessorStarts:
                 )
             self._running_ids.add(handoff_id)
         try:
-            notes += [
+            notes = [
                 f"The thread is still open: {one}" for one in find_running_programs(prepared.thread)
             ]
             launched = kept_handoffs.start_successor(
@@ -97,11 +96,7 @@ class SuccessorStarts:
                 model=form.get("model", "").strip(), socket=fleet.panes.tmux.socket,
             )  # fmt: skip
             notes += take_into_fleet(fleet, prepared, launched, form)
-            look = (
-                shlex.join(launched.attach)
-                if launched.attach
-                else "it is next to the server's window"
-            )
+            look = shlex.join(launched.attach) or "it is next to the server's window"
             place = f"{prepared.successor.title} runs in the tmux pane {launched.target}. Look at it: {look}"
             cleaner = EntryCleaner()
             with self._lock:
@@ -141,11 +136,9 @@ def show_briefs(
 ) -> PageResponse:
     """Show the kept handoffs, newest first, or those that have some words."""
     vault = Vault()
-    matches = (
-        rank_candidates(list_candidates(vault), q, MOST_LISTED)
-        if q.strip()
-        else [(h, ()) for h in vault.list_handoffs()]
-    )
+    matches = [(handoff, ()) for handoff in vault.list_handoffs()]
+    if q.strip():
+        matches = rank_candidates(list_candidates(vault), q, MOST_LISTED)
     return templates.render_page(
         request, "briefs.html", q=q, count=len(matches), problems=vault.problems[:3],
         lines=[_build_line(vault, handoff, lines) for handoff, lines in matches[:MOST_LISTED]],

@@ -138,10 +138,8 @@ def parse_request(adapter: Harness, cwd: str, form: Mapping[str, str]) -> DraftR
         "author": form.get("author") or None,
         "to": form.get("to") or None,
     }
-    loaded, force = (
-        settings.load_with_sources(find_settings_folder(cwd), flags),
-        bool(form.get("force")),
-    )
+    loaded = settings.load_with_sources(find_settings_folder(cwd), flags)
+    force = bool(form.get("force"))
     goal = check_goal(
         form.get("goal", "").strip("\n"), min_length=loaded.settings.min_goal_length, force=force
     )

@@ -55,12 +55,8 @@ def parse_time(field: str, text: str) -> float:
     """Parse a time: a moment, `today`, or how long ago, such as `1h`. Raises UsageError."""
     text = text.strip()
     if text == "today":
-        return (
-            datetime.now()
-            .astimezone()
-            .replace(hour=0, minute=0, second=0, microsecond=0)
-            .timestamp()
-        )
+        now = datetime.now().astimezone()
+        return now.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
     if span := _SPAN.match(text):
         return time.time() - int(span[1]) * UNIT_SECONDS[span[2]]
     moment = parse_moment(text)

@@ -169,11 +169,8 @@ def _fold_calls(
     shown_entries: Sequence[ShownEntry], entry: int
 ) -> Iterator[ShownEntry | ToolCallRun]:
     """Fold tool calls in a row; those of two days stay apart."""
-
-    def get_group(one: ShownEntry) -> tuple[bool, str]:
-        return one.kind == "tool", format_calendar_day(one.moment)
-
-    for (is_tool, _), group in groupby(shown_entries, get_group):
+    kinds = groupby(shown_entries, lambda x: (x.kind == "tool", format_calendar_day(x.moment)))
+    for (is_tool, _), group in kinds:
         run = list(group)
         if not is_tool or len(run) < FOLDED_FROM:
             yield from run

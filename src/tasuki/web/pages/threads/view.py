@@ -148,7 +148,5 @@ def _find_places(text: str, words: Sequence[str], *, anywhere: bool) -> Iterator
 def build_title(thread: Thread, cleaner: EntryCleaner) -> str:
     """Build the title of a thread: its name, else its beginning."""
     first = next((e.text for e in thread.entries if e.is_prompt), "")
-    return (
-        _clean_line(cleaner, thread.name or first, 120)
-        or f"Thread {shorten_to_line(thread.id, 40)}"
-    )
+    title = _clean_line(cleaner, thread.name or first, 120)
+    return title or f"Thread {shorten_to_line(thread.id, 40)}"
