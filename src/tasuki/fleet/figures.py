@@ -110,12 +110,11 @@ def list_samples(
 ) -> list[ContextSample]:
     """List samples since a time, oldest first, of one agent or of all; at most the newest 50,000."""
     columns = [_TABLE.c[name] for name in ContextSample.__struct_fields__]
-    query = (
-        sa.select(*columns).where(_TABLE.c.at >= since).order_by(_TABLE.c.id.desc()).limit(50_000)
-    )
+    query = sa.select(*columns).where(_TABLE.c.at >= since)
     if agent_id is not None:
         query = query.where(_TABLE.c.agent_id == agent_id)
-    found = [ContextSample(*row) for row in database.fetch(query)]
+    rows = database.fetch(query.order_by(_TABLE.c.id.desc()).limit(50_000))
+    found = [ContextSample(*row) for row in rows]
     return sorted(found, key=lambda sample: sample.at)
 
 
@@ -278,17 +277,11 @@ def _load_lines(
     database: FleetDatabase, ids: Sequence[int], begin: float
 ) -> dict[int, list[StateLine]]:
     events = tables.events.c
-    query = (
-        sa.select(events.agent_id, events.kind, events.at)
-        .where(
-            events.agent_id.in_(sa.bindparam("ids", expanding=True)),
-            events.at >= begin, events.kind.in_([*_BEGUN, "ended"]),
-        )
-        .order_by(events.id.desc())
-        .limit(MOST_LINES)
-    )  # fmt: skip
+    is_state = events.kind.in_([*_BEGUN, "ended"])
+    query = sa.select(events.agent_id, events.kind, events.at).where(is_state, events.at >= begin)
+    query = query.where(events.agent_id.in_(ids)).order_by(events.id.desc()).limit(MOST_LINES)
     lines: dict[int, list[StateLine]] = defaultdict(list)
-    for agent_id, kind, at in database.fetch(query, {"ids": list(ids)}):
+    for agent_id, kind, at in database.fetch(query):
         lines[agent_id].append(StateLine(kind, at))
     return {id: sorted(found, key=lambda line: line.at) for id, found in lines.items()}
 

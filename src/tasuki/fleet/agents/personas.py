@@ -172,16 +172,9 @@ def check_no_open_handoff(connection: sa.Connection, slug: str) -> None:
     prompt, or after which other agents worked as the persona, is history, however it ended.
     """
     handoffs, agents = tables.handoffs.c, tables.agents.c
-    unfinished = (
-        sa.select(handoffs.id)
-        .join(tables.agents, agents.id == handoffs.agent_id)
-        .where(
-            handoffs.persona == slug,
-            handoffs.state.in_(UNFINISHED),
-            agents.ended_at.is_not(None) | handoffs.fork,
-        )
-    )
-    for id in connection.execute(unfinished).scalars().all():
+    is_open = handoffs.state.in_(UNFINISHED) & (agents.ended_at.is_not(None) | handoffs.fork)
+    query = sa.select(handoffs.id).join(tables.agents, agents.id == handoffs.agent_id)
+    for id in connection.execute(query.where(handoffs.persona == slug, is_open)).scalars().all():
         handoff = queries.load_handoff(connection, id)
         has_prompt = handoff.failure and handoff.failure.code == "not_acknowledged"
         if not has_prompt and find_later_agent(connection, handoff) is None:

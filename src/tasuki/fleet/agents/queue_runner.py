@@ -74,26 +74,21 @@ class QueueRunner(BackgroundWork):
         """
         agents = tables.agents.c
         is_ours = (agents.host == self.host) | agents.ended_at.is_not(None)
-        query = (
-            sa.select(_GOALS.c.key, *_COLUMNS)
-            .join(tables.agents, agents.id == _GOALS.c.agent_id)
-            .where(_GOALS.c.state.in_(("typing", "uncertain")), is_ours)
-        )
+        query = sa.select(_GOALS.c.key, *_COLUMNS)
+        query = query.join(tables.agents, agents.id == _GOALS.c.agent_id)
+        query = query.where(_GOALS.c.state.in_(("typing", "uncertain")), is_ours)
         return [(QueuedGoal(*row[1:]), row[0]) for row in self.database.fetch(query)]
 
     def _list_next(self) -> list[tuple[int, int]]:
         """List the first waiting goal of each persona whose agent on this host is idle."""
         agents, personas = tables.agents.c, tables.personas.c
-        query = (
-            sa.select(_GOALS.c.persona, _GOALS.c.id, agents.id)
-            .join(tables.agents, agents.persona == _GOALS.c.persona)
-            .join(tables.personas, personas.slug == _GOALS.c.persona)
-            .where(
-                _GOALS.c.state == "waiting", agents.ended_at.is_(None), agents.host == self.host,
-                agents.state == "idle", ~personas.queue_paused, personas.queue_stopped == "",
-            )
-            .order_by(_GOALS.c.persona, _GOALS.c.place, _GOALS.c.id)
+        query = sa.select(_GOALS.c.persona, _GOALS.c.id, agents.id)
+        query = query.join(tables.agents, agents.persona == _GOALS.c.persona)
+        query = query.join(tables.personas, personas.slug == _GOALS.c.persona).where(
+            _GOALS.c.state == "waiting", agents.ended_at.is_(None), agents.host == self.host,
+            agents.state == "idle", ~personas.queue_paused, personas.queue_stopped == "",
         )  # fmt: skip
+        query = query.order_by(_GOALS.c.persona, _GOALS.c.place, _GOALS.c.id)
         first: dict[str, tuple[int, int]] = {}
         for slug, goal_id, agent_id in self.database.fetch(query):
             first.setdefault(slug, (goal_id, agent_id))

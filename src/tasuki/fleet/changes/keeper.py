@@ -163,9 +163,8 @@ def find_command(agent: FleetAgent, tree: processes.ProcessTree | None) -> str:
         return ""
     # In the ticks since boot by which a process says when it began.
     since_boot = time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-    since = (
-        since_boot - (time.time() - agent.turn_at + EARLY_SECONDS)
-    ) * processes.TICKS_PER_SECOND
+    seconds = time.time() - agent.turn_at + EARLY_SECONDS
+    since = (since_boot - seconds) * processes.TICKS_PER_SECOND
     below = tree.list_below(program)
     words = {pid: processes.read_command(pid) for pid in (program, *(one.pid for one in below))}
     own = (HOOKS_PATH, HOOK_SCRIPT)  # The script of the fleet's hooks, or the curl that it runs.

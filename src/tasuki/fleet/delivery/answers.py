@@ -142,12 +142,11 @@ def _check_screen(
         raise NotPossible(f"Nothing is typed to agent {agent.id}: {NOT_IN_FRONT}.")
     state, seen = _read_screen(delivery, agent)
     shown = questions.read_from_screen(question, seen, time.time())
-    is_there = (
-        seen and shown and shown.mark == question.mark and questions.is_on_screen(shown, seen)
-    )
+    has_mark = shown is not None and shown.mark == question.mark
     is_same = shown and (not question.is_read or shown.choices == question.choices)
-    if shown and shown.mark == question.mark and shown.obstacle:
+    if shown and has_mark and shown.obstacle:
         raise NotPossible(f"{shown.obstacle} Nothing was typed.")
+    is_there = seen and shown and has_mark and questions.is_on_screen(shown, seen)
     if not (seen and shown and is_there and is_same and state.state in ("waiting", "unknown")):
         raise NotPossible(
             f"The pane of agent {agent.id} does not show this question now. Nothing was typed. "
@@ -254,10 +253,9 @@ def _record_outcome(
         _reopen(database, agent, answered)
         return {"state": "uncertain", "why": STILL_THERE, "answer": label}
     answered_agent = replace(agent, question=answered)
-    if (
-        questions.replace_question(database, answered_agent, questions.take_next(answered))
-        and shown.state == "busy"
-    ):
+    following = questions.take_next(answered)
+    is_replaced = questions.replace_question(database, answered_agent, following)
+    if is_replaced and shown.state == "busy":
         query = sa.update(tables.agents).where(
             agents.id == agent.id, agents.state == "waiting", agents.question.is_(None)
         )

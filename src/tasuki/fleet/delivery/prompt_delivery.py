@@ -250,11 +250,9 @@ class PromptDelivery:
                 news.wait(min(0.5, max(0.05, seconds - waited)))
                 news.clear()
         # The thread is the proof for a harness whose hooks are silent.
-        if is_proven() or (
-            bool(intent.proof) and has_prompt_with(agent, intent.proof, intent.created_at)
-        ):
-            return ""
-        return None
+        proof = intent.proof
+        is_there = is_proven() or (proof and has_prompt_with(agent, proof, intent.created_at))
+        return "" if is_there else None
 
     def _describe_command(self, wanted: WantedText, intent: TypingIntent) -> str:
         """Describe what a command did; empty for words, and unsent. Raises NotPossible if unknown."""

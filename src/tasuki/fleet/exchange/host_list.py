@@ -103,12 +103,8 @@ def build_database_clock(connection: sa.Connection) -> sa.ColumnElement[float]:
 def list_hosts(database: FleetDatabase, *, retired: bool = False) -> list[FleetHostRow]:
     """List the hosts by label: those that belong to the fleet, and where asked the retired ones."""
     hosts, agents = tables.hosts, tables.agents
-    living = (
-        sa.select(agents.c.host, sa.func.count().label("agents"))
-        .where(agents.c.ended_at.is_(None))
-        .group_by(agents.c.host)
-        .subquery()
-    )
+    counted = sa.select(agents.c.host, sa.func.count().label("agents")).group_by(agents.c.host)
+    living = counted.where(agents.c.ended_at.is_(None)).subquery()
     with database.read() as connection:
         now = build_database_clock(connection).label("now")
         query = sa.select(hosts, sa.func.coalesce(living.c.agents, 0).label("agents"), now)

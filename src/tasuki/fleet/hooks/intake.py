@@ -286,10 +286,8 @@ class _EventBatch:
                 continue
             answers[id(received)] = self._take_event(agent, received, personas, matcher)
         # an alert reads the id of its own row
-        together = (
-            nullcontext() if self.alerts else self.intake.database.commit_together(self.connection)
-        )
-        with together:
+        together = nullcontext if self.alerts else self.intake.database.commit_together
+        with together(self.connection):
             correlator.write_back()
             matcher.write_back()
             log.write_lines(self.connection, self.rows)

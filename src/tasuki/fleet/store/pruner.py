@@ -127,10 +127,8 @@ class FleetPruner(BackgroundWork):
         with self.database.read() as connection:
             settled = sa.select(handoffs.id).where(handoffs.state.in_(SETTLED_STATES))
             panes = sa.select(agents.pane).where(agents.ended_at.is_(None))
-            return (
-                set(connection.execute(settled).scalars()),
-                {pane.removeprefix("%") for pane in connection.execute(panes).scalars()},
-            )
+            names = {pane.removeprefix("%") for pane in connection.execute(panes).scalars()}
+            return set(connection.execute(settled).scalars()), names
 
 
 def _build_deletions(before: float) -> Iterator[Callable[[int], sa.Delete]]:

@@ -129,12 +129,9 @@ def list_newest_of_personas(
     """List each persona's newest agent on a host, unless retired, if it is in one of some states."""
     agents, personas = tables.agents, tables.personas.c
     retired = sa.select(personas.slug).where(personas.retired_at.is_not(None))
-    newest = (
-        sa.select(sa.func.max(agents.c.id))
-        .where(agents.c.host == host, agents.c.persona.is_not(None))
-        .where(agents.c.persona.not_in(retired))
-        .group_by(agents.c.persona)
-    )
+    newest = sa.select(sa.func.max(agents.c.id)).where(agents.c.persona.is_not(None))
+    newest = newest.where(agents.c.host == host, agents.c.persona.not_in(retired))
+    newest = newest.group_by(agents.c.persona)
     query = sa.select(agents).where(agents.c.id.in_(newest), agents.c.state.in_(sorted(states)))
     return load_rows(FleetAgent, database, query.order_by(agents.c.id))
 
@@ -271,11 +268,9 @@ def find_needed_handoffs(database: FleetDatabase) -> set[str]:
     """Find the ids of handoffs that may continue, or with which an agent began that works."""
     handoffs, agents = tables.handoffs, tables.agents
     works = agents.c.id.is_not(None) & agents.c.ended_at.is_(None)
-    query = (
-        sa.select(handoffs.c.id)
-        .join(agents, agents.c.id == handoffs.c.successor_id, isouter=True)
-        .where(handoffs.c.state.in_(("running", "failed", "uncertain")) | works)
-    )
+    is_needed = handoffs.c.state.in_(("running", "failed", "uncertain")) | works
+    query = sa.select(handoffs.c.id).where(is_needed)
+    query = query.join(agents, agents.c.id == handoffs.c.successor_id, isouter=True)
     begun = sa.select(agents.c.brief).where(agents.c.brief != "", agents.c.ended_at.is_(None))
     return set(database.fetch(query.union(begun)).scalars())
 
@@ -298,12 +293,8 @@ def is_under_way(database: FleetDatabase, handoff_id: str, attempt: int) -> bool
 def list_steps(database: FleetDatabase, handoff_id: str) -> list[StepRun]:
     """List the steps of a handoff in the order in which they began. Takes a whole id."""
     table = tables.steps
-    query = (
-        sa.select(table)
-        .where(table.c.handoff_id == _clean_text(handoff_id))
-        .order_by(table.c.attempt, table.c.started_at)
-    )
-    return load_rows(StepRun, database, query)
+    query = sa.select(table).where(table.c.handoff_id == _clean_text(handoff_id))
+    return load_rows(StepRun, database, query.order_by(table.c.attempt, table.c.started_at))
 
 
 # -- the log ---------------------------------------------------------------------------

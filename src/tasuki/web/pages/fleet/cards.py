@@ -203,15 +203,11 @@ def _select_handoffs(
 
 def _find_places(connection: sa.Connection, slugs: set[str]) -> dict[int, ChainPlace]:
     agents = tables.agents.c
-    query = (
-        sa.select(agents.id, agents.previous_agent_id)
-        .where(agents.persona.in_(sorted(slugs)))
-        .order_by(agents.id)
-    )
+    query = sa.select(agents.id, agents.previous_agent_id).where(agents.persona.in_(sorted(slugs)))
     number: dict[int, int] = {}
     first: dict[int, int] = {}
     longest: dict[int, int] = {}
-    for id, before in connection.execute(query):
+    for id, before in connection.execute(query.order_by(agents.id)):
         number[id] = number.get(before, 0) + 1
         first[id] = first.get(before, id)
         longest[first[id]] = max(longest.get(first[id], 0), number[id])

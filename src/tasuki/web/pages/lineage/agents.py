@@ -67,12 +67,8 @@ def build_stories(
 def list_projects(database: FleetDatabase) -> list[tuple[str, tuple[str, ...]]]:
     """List the folders in which personas worked, with their slugs, last changed first."""
     agents = tables.agents.c
-    query = (
-        sa.select(agents.cwd, agents.persona)
-        .where(agents.persona.is_not(None))
-        .group_by(agents.cwd, agents.persona)
-        .order_by(sa.func.max(agents.state_at).desc())
-    )
+    query = sa.select(agents.cwd, agents.persona).where(agents.persona.is_not(None))
+    query = query.group_by(agents.cwd, agents.persona).order_by(sa.func.max(agents.state_at).desc())
     slugs_by_folder: dict[str, list[str]] = {}
     with database.read() as connection:
         for cwd, slug in connection.execute(query):
@@ -114,13 +110,10 @@ def _load_measurements(
     """
     events = tables.events.c
     used = events.data["used"].as_float()
-    query = (
-        sa.select(events.agent_id, events.at, events.kind, used)
-        .where(events.agent_id.in_(sorted(ids)))
-        .where(events.kind.in_(("context", "idle", "compacted")))
-        .order_by(events.id.desc())
-        .limit(MOST_MEASURED)
-    )
+    is_wanted = events.kind.in_(("context", "idle", "compacted"))
+    query = sa.select(events.agent_id, events.at, events.kind, used).where(is_wanted)
+    query = query.where(events.agent_id.in_(sorted(ids)))
+    query = query.order_by(events.id.desc()).limit(MOST_MEASURED)
     measured: dict[int, list[Point]] = {}
     compacted: dict[int, list[float]] = {}
     for id, at, kind, percent_used in reversed(connection.execute(query).all()):
