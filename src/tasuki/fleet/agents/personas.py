@@ -19,6 +19,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from msgspec import UNSET
+from msgspec.structs import asdict
 
 from tasuki.errors import AlreadyUnderWay, NotPossible, PersonaNotFound, StoreFailed
 from tasuki.files import create_private_folder, explain_error, replace_file, sync_folder
@@ -94,8 +95,7 @@ def edit_persona(database: FleetDatabase, root: Path, slug: str, change: Persona
     Automatic handoffs that the loop guard stopped resume where `automatic` or `on_limit` is given. Raises
     PersonaNotFound, NotPossible, UsageError, StoreFailed.
     """
-    named = {name: getattr(change, name) for name in change.__struct_fields__}
-    values = {name: value for name, value in named.items() if value is not UNSET}
+    values = {name: x for name, x in asdict(change).items() if x is not UNSET}
     changed = ", ".join(sorted(values)) or "nothing"
     content = _encode_skill(values.pop("skill")) if "skill" in values else None
     if "model" in values:

@@ -28,8 +28,9 @@ def load_intent(source: queries.QuerySource, intent_id: str) -> TypingIntent | N
     return rows[0] if rows else None
 
 
+_INTENTS, _EVENTS = tables.intents.c, tables.events.c
 _FIND_INTENT = queries.select_fields(TypingIntent, tables.intents).where(
-    tables.intents.c.id == sa.bindparam("wanted")
+    _INTENTS.id == sa.bindparam("wanted")
 )
 
 
@@ -57,26 +58,22 @@ def mark_intent(database: FleetDatabase, intent_id: str, state: str) -> None:
 _INSERT = sa.insert(tables.intents)
 _MARK_INTENT = (
     sa.update(tables.intents)
-    .where(tables.intents.c.id == sa.bindparam("wanted"), tables.intents.c.state != "proven")
+    .where(_INTENTS.id == sa.bindparam("wanted"), _INTENTS.state != "proven")
     .values(state=sa.bindparam("now"), proven_at=sa.bindparam("then"))
 )
-IS_OPEN = tables.intents.c.ended_at.is_(None)
+IS_OPEN = _INTENTS.ended_at.is_(None)
 """Whether no end of its turn was reported."""
 _FIND_OPEN = (
     sa.select(tables.intents)
-    .where(IS_OPEN, tables.intents.c.agent_id.in_(sa.bindparam("agents", expanding=True)))
-    .order_by(tables.intents.c.created_at.desc())
+    .where(IS_OPEN, _INTENTS.agent_id.in_(sa.bindparam("agents", expanding=True)))
+    .order_by(_INTENTS.created_at.desc())
 )
 
 _FIND_TURN_ENDS = (
-    sa.select(tables.events.c.at, tables.events.c.text, tables.events.c.data)
-    .where(
-        tables.events.c.agent_id == sa.bindparam("agent"),
-        tables.events.c.kind == "idle",
-        tables.events.c.at >= sa.bindparam("since"),
-        tables.events.c.event_id.is_not(None),
-    )
-    .order_by(tables.events.c.id)
+    sa.select(_EVENTS.at, _EVENTS.text, _EVENTS.data)
+    .where(_EVENTS.agent_id == sa.bindparam("agent"), _EVENTS.at >= sa.bindparam("since"))
+    .where(_EVENTS.kind == "idle", _EVENTS.event_id.is_not(None))
+    .order_by(_EVENTS.id)
     .limit(50)
 )
 

@@ -64,8 +64,7 @@ def forget_pack(context: StepContext, handoff: FleetHandoff) -> None:
 
 def restore_thread(context: StepContext, handoff: FleetHandoff) -> str:
     """Write the thread of an agent whose host is gone into the kept copies of this host."""
-    agent = context.load_agent(handoff.agent_id)
-    return thread_copies.restore_thread(context.database, agent)
+    return thread_copies.restore_thread(context.database, context.load_agent(handoff.agent_id))
 
 
 def unpack_work(context: StepContext, handoff: FleetHandoff) -> str:

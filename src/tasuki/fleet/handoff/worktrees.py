@@ -62,8 +62,7 @@ def find_free_branch(cwd: str, wanted: str) -> str:
 
 def has_branch(cwd: str, branch: str) -> bool:
     """Return whether the repository of a folder has a branch."""
-    reference = f"refs/heads/{branch}"
-    return run_git(cwd, "show-ref", "--verify", "--quiet", reference) is not None
+    return run_git(cwd, "show-ref", "--verify", "--quiet", f"refs/heads/{branch}") is not None
 
 
 def make_worktree(

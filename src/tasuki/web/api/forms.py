@@ -54,8 +54,7 @@ def fill_body(kind: type[B], values: Mapping[str, Any]) -> B:
 
 def collect_changes(change: msgspec.Struct) -> dict[str, Any]:
     """Collect the values that a change sets."""
-    values = structs.asdict(change)
-    return {name: value for name, value in values.items() if value is not UNSET}
+    return {name: x for name, x in structs.asdict(change).items() if x is not UNSET}
 
 
 def list_startable_harnesses() -> list[tuple[str, str]]:

@@ -23,8 +23,7 @@ def list_hosts(fleet: TheFleet, retired: FromQuery[bool] = False) -> dict[str, A
     """
     if fleet.database.is_sqlite:  # no other host reads what this one would report all the time
         fleet.heartbeat.beat()
-    listed = host_list.list_hosts(fleet.database, retired=retired)
-    return {"hosts": msgspec.to_builtins(listed)}
+    return {"hosts": msgspec.to_builtins(host_list.list_hosts(fleet.database, retired=retired))}
 
 
 @get("/hosts/{name:str}", sync_to_thread=True)

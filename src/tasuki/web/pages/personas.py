@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ from tasuki.fleet.exchange.shared_files import share_persona
 from tasuki.fleet.orders.bodies import LessonOrder, NewPersona, PersonaChange
 from tasuki.fleet.service import Fleet
 from tasuki.fleet.store import queries
-from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona, PersonaLesson
+from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona
 from tasuki.harness import registry as harnesses
 from tasuki.text_safety import clean_text
 from tasuki.web.api import forms
@@ -235,17 +235,14 @@ def decide_lesson(
     decided = decide_lessons(fleet.database, fleet.root, slug, body.order, body.ids)
     share_persona(fleet.database, fleet.root, slug)
     fleet.changes.notify()
-    offer = _offer_dropped(slug, decided) if body.order == "drop" and decided else None
+    offer = None
+    if body.order == "drop" and decided:
+        offer = UndoOffer(
+            f"{'A lesson was' if len(decided) == 1 else f'{len(decided)} lessons were'} dropped.",
+            lambda fleet: reopen_lessons(fleet.database, slug, decided),
+            "What was dropped waits for your decision again.",
+        )
     return templates.redirect(request, f"/personas/{slug}#lessons", offer)
-
-
-def _offer_dropped(slug: str, dropped: Sequence[PersonaLesson]) -> UndoOffer:
-    word = "A lesson was" if len(dropped) == 1 else f"{len(dropped)} lessons were"
-    return UndoOffer(
-        f"{word} dropped.",
-        lambda fleet: reopen_lessons(fleet.database, slug, dropped),
-        "What was dropped waits for your decision again.",
-    )
 
 
 @show_page("/personas/{slug:str}/retire")

@@ -223,8 +223,7 @@ class ServerTokens(Struct, frozen=True):
     @property
     def instance(self) -> str:
         """Ten digits that name this fleet and cannot be guessed; they change with the token."""
-        words = hmac.new(self.operator.encode(), b"instance", hashlib.sha256)
-        return words.hexdigest()[:10]
+        return hmac.new(self.operator.encode(), b"instance", hashlib.sha256).hexdigest()[:10]
 
     @property
     def dashboard_host(self) -> str:

@@ -6,6 +6,7 @@ import stat
 import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from msgspec import Struct
 
@@ -83,9 +84,7 @@ def _judge(added: _Added) -> Iterator[str]:
     if added.note:
         return
     text = b"\n".join(added.lines)[:MOST_FILE_BYTES].decode("utf-8", "replace")
-    starts = [0]
-    for line in text.split("\n"):
-        starts.append(starts[-1] + len(line) + 1)
+    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
     for span in Redactor().find_secrets(text):
         number = added.numbers[bisect_right(starts, span.start) - 1]
         kind = re.sub(r"[-_]", " ", span.kind)

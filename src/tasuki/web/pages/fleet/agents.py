@@ -212,5 +212,4 @@ def adopt_agent(request: AnyRequest, fleet: TheFleet, form: FormFields) -> PageR
     """Adopt an agent that is already running in a pane."""
     names = ("pane", "harness", "persona", "session", "host")
     body = forms.fill_body(Adoption, {name: form.get(name, "").strip() for name in names})
-    agent = agents.adopt_agent(fleet, body)
-    return templates.redirect(request, f"/agents/{agent.id}")
+    return templates.redirect(request, f"/agents/{agents.adopt_agent(fleet, body).id}")

@@ -16,7 +16,7 @@ from tasuki.fleet.store import tables
 from tasuki.fleet.store.agent_question import AgentQuestion
 from tasuki.fleet.store.models import FleetAgent, FleetHandoff, Persona, WorkSummary, describe_stuck
 from tasuki.fleet.store.queries import list_agent_handoffs, list_recent_agents, load_personas
-from tasuki.web.pages.agent.actions import ActionFacts, Step, list_actions
+from tasuki.web.pages.agent.actions import ActionFacts, Place, Step, list_actions
 from tasuki.web.views import display
 from tasuki.web.views.display import StateBadge, get_harness_title
 from tasuki.web.views.hosts import ShownHost, index_hosts, list_fleet_hosts
@@ -143,16 +143,10 @@ def build_cards(
     return sorted(built, key=_build_order)
 
 
-@lru_cache(2 * MOST_CARDS)
-def render_card(card: AgentCard) -> str:
-    """Render a card; one that is as before is not rendered again."""
-    return render_macro("macros.html", "card", card, list_actions(card, "card"))
-
-
-@lru_cache(2 * MOST_CARDS)
-def render_row(card: AgentCard) -> str:
-    """Render the row of a list for a card."""
-    return render_macro("macros.html", "row", card, list_actions(card, "row"))
+@lru_cache(4 * MOST_CARDS)
+def render_card(card: AgentCard, place: Place) -> str:
+    """Render a card, or the row of a list for it; one that is as before is not rendered again."""
+    return render_macro("macros.html", place, card, list_actions(card, place))
 
 
 def _build_order(card: AgentCard) -> tuple[int, int, float]:

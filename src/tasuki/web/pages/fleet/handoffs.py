@@ -313,5 +313,4 @@ def order_handoff(
     request: AnyRequest, fleet: TheFleet, id: PathWord, order: FromPath[orders.HandoffOrder]
 ) -> PageResponse:
     """Retry, cancel, finish or skip; then show the handoff again."""
-    handoff = orders.order_handoff(fleet, id, order)
-    return templates.redirect(request, f"/handoffs/{handoff.id}")
+    return templates.redirect(request, f"/handoffs/{orders.order_handoff(fleet, id, order).id}")

@@ -225,7 +225,7 @@ def _render_fleet(request: AnyRequest, fleet: Fleet, view: FleetView) -> Rendere
         counts=_count_cards(all_cards), groups=group_cards(view, visible, hosts),
         shown=len(visible), hosts=hosts, looks=LOOKS, orders=ORDERS,
         groupings={key: word for key, word in GROUPINGS.items() if hosts or key != "host"},
-        render=cards.render_row if view.look == "list" else cards.render_card,
+        render=partial(cards.render_card, place="row" if view.look == "list" else "card"),
         projects=sorted({card.project for card in all_cards}),
         harnesses=[(name, get_harness_title(name)) for name in sorted({c.harness for c in all_cards})],
         alerts=list_alerts(fleet.database),

@@ -97,8 +97,7 @@ def _load_facts(fleet: Fleet, agents: Sequence[FleetAgent], threshold: float) ->
     for handoff in handoffs:
         if handoff.state != "cancelled":
             ends.setdefault(handoff.agent_id, display.redact_row(handoff))
-    until = time.monotonic() + READ_SECONDS
-    return ChainFacts(ends, measured, compacted, threshold, until)
+    return ChainFacts(ends, measured, compacted, threshold, time.monotonic() + READ_SECONDS)
 
 
 def _load_measurements(
@@ -153,14 +152,13 @@ def _split_branches(
     links: Sequence[LineageLink],
 ) -> tuple[list[LineageLink], list[list[LineageLink]]]:
     """Split the agents that became the chain from each line of others."""
-    by_id = {link.agent.id: link for link in links}
     successors: dict[int, list[LineageLink]] = {}
     for link in links[1:]:
         successors.setdefault(link.agent.previous_agent_id or 0, []).append(link)
     main = _follow_path(links[0], successors)
     taken_ids = {link.agent.id for link in main}
     others = []
-    for link in by_id.values():
+    for link in links:
         if link.agent.id not in taken_ids:
             path = _follow_path(link, successors)
             taken_ids |= {one.agent.id for one in path}

@@ -8,6 +8,7 @@ import time
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -211,10 +212,7 @@ def _read_size(harness: str, path: Path, *, has_grown: bool) -> ThreadSize | Non
         entries = thread.entries
     except (OSError, TasukiError):
         return None
-    times: list[float] = []
-    for entry in entries:
-        before = times[-1] if times else 0.0
-        times.append(max(parse_moment(entry.at) or 0.0, before))
+    times = accumulate((max(parse_moment(entry.at) or 0.0, 0.0) for entry in entries), max)
     compactions = [i / len(entries) for i, e in enumerate(entries) if e.kind == "compaction"]
     return ThreadSize(len(entries), tuple(times), tuple(compactions))
 
