@@ -75,10 +75,8 @@ class PersonaThresholds:
             return ""
         if agent["vetoed_at"] is not None or not agent["over_threshold"]:
             return ""
-        handoffs = tables.handoffs
-        query = sa.select(handoffs.c.state).where(
-            handoffs.c.agent_id == agent["id"], ~handoffs.c.fork
-        )
+        handoffs = tables.handoffs.c
+        query = sa.select(handoffs.state).where(handoffs.agent_id == agent["id"], ~handoffs.fork)
         if any(state in FAILED_STATES for state in self.connection.execute(query).scalars()):
             return ""
         agent["vetoed_at"] = happened_at
@@ -127,11 +125,9 @@ class AutomationGuard:
         return row["on_limit"], ""
 
     def _detect_limit_loop(self, connection: sa.Connection, row: sa.RowMapping) -> str:
-        handoffs = tables.handoffs
-        query = sa.select(handoffs.c.id).where(
-            handoffs.c.successor_id == row["id"],
-            handoffs.c.automatic,
-            handoffs.c.reason == USAGE_LIMIT,
+        handoffs = tables.handoffs.c
+        query = sa.select(handoffs.id).where(
+            handoffs.successor_id == row["id"], handoffs.automatic, handoffs.reason == USAGE_LIMIT
         )
         if connection.execute(query).first() is not None:
             return f"Agent {row['id']} took over at a usage limit, and is at one itself ({row['harness']})."
@@ -143,12 +139,10 @@ class AutomationGuard:
         """Return why the automation would loop, as a sentence; empty where it would not."""
         if not (row["over_threshold"] or _is_full(row)):
             return self._detect_refill(connection, row, limit)
-        handoffs = tables.handoffs
+        handoffs = tables.handoffs.c
+        is_recent = handoffs.automatic & (handoffs.created_at > time.time() - WITHIN_SECONDS)
         query = sa.select(sa.func.count()).where(
-            handoffs.c.persona == row["persona"],
-            handoffs.c.automatic,
-            handoffs.c.created_at > time.time() - WITHIN_SECONDS,
-            handoffs.c.agent_id != row["id"],
+            is_recent, handoffs.persona == row["persona"], handoffs.agent_id != row["id"]
         )
         count = connection.execute(query).scalar_one()
         if count >= MOST_HANDOFFS:
@@ -167,9 +161,8 @@ class AutomationGuard:
         if incoming is None or not incoming.automatic:
             return ""
         events = tables.events.c
-        turns = sa.select(sa.func.count()).where(
-            events.agent_id == row["id"], events.kind == "idle"
-        )
+        is_end = (events.agent_id == row["id"]) & (events.kind == "idle")
+        turns = sa.select(sa.func.count()).where(is_end)
         if connection.execute(turns).scalar_one() > 1:
             return ""
         return (

@@ -74,11 +74,8 @@ def add_goal(database: FleetDatabase, slug: str, text: str) -> QueuedGoal:
         }  # fmt: skip
         query = sa.insert(_GOALS).values(**values).returning(*_COLUMNS)
         goal = QueuedGoal(*connection.execute(query).one())
-        _note(
-            connection,
-            persona,
-            f"A goal was queued for {slug}: {Redactor().redact_line(text, 200)}",
-        )
+        shown = Redactor().redact_line(text, 200)
+        _note(connection, persona, f"A goal was queued for {slug}: {shown}")
     return goal
 
 
@@ -173,10 +170,9 @@ def pause_queue(database: FleetDatabase, slug: str, *, paused: bool) -> None:
         persona = queries.load_persona(connection, slug)
         values: dict[str, Any] = {"queue_paused": paused}
         if not paused:
-            uncertain = sa.select(_GOALS.c.id).where(
-                _GOALS.c.persona == slug, _GOALS.c.state == "uncertain"
-            )
-            if (id := connection.execute(uncertain).scalars().first()) is not None:
+            is_uncertain = (_GOALS.c.persona == slug) & (_GOALS.c.state == "uncertain")
+            query = sa.select(_GOALS.c.id).where(is_uncertain)
+            if (id := connection.execute(query).scalars().first()) is not None:
                 raise NotPossible(
                     f"Goal {id} may have been typed or not. Say first whether it arrived, or remove it."
                 )

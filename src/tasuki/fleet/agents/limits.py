@@ -99,9 +99,8 @@ class LimitHandoffs:
     def begin_all(self) -> None:
         """Begin those of every limited agent of this host: a server may have ended before it did."""
         agents = tables.agents.c
-        query = sa.select(agents.id).where(
-            agents.state == "limited", agents.ended_at.is_(None), agents.host == self.guard.host
-        )
+        is_here = agents.ended_at.is_(None) & (agents.host == self.guard.host)
+        query = sa.select(agents.id).where(agents.state == "limited", is_here)
         self.begin(self.guard.database.fetch(query).scalars().all())
 
     def begin(self, agent_ids: Iterable[int]) -> None:

@@ -174,10 +174,8 @@ class StuckAgents:
         """Load the busy agents of this host that have a pane, with the id of their last event."""
         with self.database.read() as connection:
             rows = connection.execute(_FIND_BUSY, {"here": self.host}).mappings().all()
-            newest: dict[int, int] = {
-                row.agent_id: row.newest
-                for row in connection.execute(_FIND_EVENTS, {"ids": [row["id"] for row in rows]})
-            }
+            ids = [row["id"] for row in rows]
+            newest = {x.agent_id: x.newest for x in connection.execute(_FIND_EVENTS, {"ids": ids})}
         return {row["id"]: {**row, "event": newest.get(row["id"], 0)} for row in rows}
 
     def _read_sight(self, agent: dict[str, Any], tree: ProcessTree | None) -> AgentSight | None:

@@ -1,7 +1,6 @@
 """`/api/agents`, `/api/handoffs`, `/api/personas` and `/api/lineage`."""
 
 import operator
-from collections.abc import Callable
 from inspect import Parameter, Signature
 from typing import Annotated, Any
 
@@ -56,7 +55,9 @@ def build_route(order: HostOrder[Any, ..., Any]) -> HTTPRouteHandler:
     if "data" in order.types:
         kinds["data"] = operator.getitem(JSONBody, order.types["data"])
     taken = {name: kinds[name] for name in order.signature.parameters if name in kinds}
-    give_order.__name__, give_order.__doc__ = order.name, describe(order.function)
+    # What it raises is in the answers.
+    says = (order.function.__doc__ or "").partition("Raises ")[0].rstrip()
+    give_order.__name__, give_order.__doc__ = order.name, says
     give_order.__annotations__ = {**taken, "return": dict[str, Any]}
     parameters = [
         Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default="" if name == "key" else Parameter.empty)
@@ -64,11 +65,6 @@ def build_route(order: HostOrder[Any, ..., Any]) -> HTTPRouteHandler:
     ]  # fmt: skip
     vars(give_order)["__signature__"] = Signature(parameters)
     return post(order.at, status_code=200, sync_to_thread=True)(give_order)
-
-
-def describe(function: Callable[..., Any]) -> str:
-    """Return what an order does, for the schema; what it raises is in the answers."""
-    return (function.__doc__ or "").partition("Raises ")[0].rstrip()
 
 
 def show_result(result: Any) -> dict[str, Any]:

@@ -34,9 +34,8 @@ async def read_all_fields(request: AnyRequest) -> dict[str, list[str]]:
         raise UsageError("The form cannot be read: it has too many fields.") from error
     fields_found: dict[str, list[str]] = {}
     for name, value in pairs:
-        fields_found.setdefault(name, []).append(
-            value.replace("\r\n", "\n").replace("\0", "\ufffd")
-        )
+        text = value.replace("\r\n", "\n").replace("\0", "\ufffd")
+        fields_found.setdefault(name, []).append(text)
     return fields_found
 
 

@@ -59,8 +59,7 @@ def _describe_expected(parts: Mapping[str, str | None]) -> str:
         return f"{side} {int(length):,} {unit}{'' if length == '1' else 's'}"
     if parts["limit"]:
         number = parts["limit"].removesuffix(".0")
-        bound = parts["bound"] or ""
-        return f"{words}{BOUND_WORDS[bound].format(number)}"
+        return f"{words}{BOUND_WORDS[parts['bound'] or ''].format(number)}"
     return f"{words}, or leave it out" if "null" in kinds else words
 
 

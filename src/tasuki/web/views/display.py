@@ -219,17 +219,14 @@ def redact_lost_agent(lost: LostAgent, recovery: FleetHandoff | None = None) -> 
 
 def redact_template(template: GoalTemplate) -> GoalTemplate:
     """Return a template without secrets."""
-    redactor = Redactor()
-    return replace(
-        template, goal=redactor.redact(template.goal), name=redactor.redact(template.name)
-    )
+    redact = Redactor().redact
+    return replace(template, goal=redact(template.goal), name=redact(template.name))
 
 
 def redact_row(row: T) -> T:
     """Return an agent or a handoff as the same struct, without secrets."""
-    return msgspec.convert(
-        redact_agent(row) if isinstance(row, FleetAgent) else redact_handoff(row), type(row)
-    )
+    data = redact_agent(row) if isinstance(row, FleetAgent) else redact_handoff(row)
+    return msgspec.convert(data, type(row))
 
 
 def redact_chain(lineage_chain: LineageChain) -> list[dict[str, Any]]:

@@ -100,11 +100,8 @@ def read_last_part(fleet: FleetParts, id: int) -> ThreadPart:
 
 def _choose_last(part: ThreadPart) -> tuple[ShownEntry, ...]:
     """Choose what the user and the agent said last, shortened, oldest first."""
-    said = [
-        one
-        for one in part.items
-        if isinstance(one, ShownEntry) and one.kind in MESSAGE_KINDS and one.text.strip()
-    ]
+    entries = (one for one in part.items if isinstance(one, ShownEntry))
+    said = [one for one in entries if one.kind in MESSAGE_KINDS and one.text.strip()]
     return tuple(map(_shorten, said[-MOST_MESSAGES:]))
 
 

@@ -5,7 +5,6 @@ from typing import Any
 from tasuki.draft.redact.redactor import redact
 from tasuki.errors import TasukiError, UsageError
 from tasuki.fleet.agents import goal_queue
-from tasuki.fleet.agents.goal_queue import RemovedGoal
 from tasuki.fleet.agents.queue_runner import explain_wait
 from tasuki.fleet.orders.bodies import GoalChange, NewGoal
 from tasuki.fleet.service import Fleet
@@ -70,8 +69,13 @@ def _change_goal(fleet: Fleet, slug: str, goal_id: int, form: dict[str, str]) ->
     """Carry the order out; return how it is undone, where that concerns no agent."""
     order = form.get("do", "")
     if order == "remove":
-        removed = goal_queue.remove_goal(fleet.database, slug, goal_id)
-        return _offer_removed(removed) if removed else None
+        if not (removed := goal_queue.remove_goal(fleet.database, slug, goal_id)):
+            return None
+        return UndoOffer(
+            f"Goal removed: {shorten_to_line(redact(removed.goal.text)[0], 60)}",
+            lambda fleet: goal_queue.restore_goal(fleet.database, removed),
+            "The goal is back at its place.",
+        )
     if order == "edit":
         body = forms.fill_body(NewGoal, {"text": form.get("text", "")})
         return _offer_edited(*goal_queue.edit_goal(fleet.database, slug, goal_id, body.text))
@@ -80,15 +84,6 @@ def _change_goal(fleet: Fleet, slug: str, goal_id: int, form: dict[str, str]) ->
         raise UsageError("Say what to do with the goal.")
     goal_queue.order_goal(fleet.database, slug, goal_id, change.order)
     return None
-
-
-def _offer_removed(removed: RemovedGoal) -> UndoOffer:
-    text = shorten_to_line(redact(removed.goal.text)[0], 60)
-    return UndoOffer(
-        f"Goal removed: {text}",
-        lambda fleet: goal_queue.restore_goal(fleet.database, removed),
-        "The goal is back at its place.",
-    )
 
 
 def _offer_edited(goal: QueuedGoal, before: QueuedGoal) -> UndoOffer | None:

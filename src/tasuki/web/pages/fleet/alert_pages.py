@@ -72,11 +72,8 @@ def show_toasts(
 
     Those of muted agents are only listed.
     """
-    listed = [
-        one
-        for one in list_alerts(fleet.database, MOST_TOASTS)
-        if one[0].id > after and not one[0].muted
-    ]
+    newest = list_alerts(fleet.database, MOST_TOASTS)
+    listed = [one for one in newest if one[0].id > after and not one[0].muted]
     return templates.render_page(request, "toasts.html", alerts=listed[::-1])
 
 

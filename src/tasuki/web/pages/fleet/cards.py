@@ -166,12 +166,8 @@ def _is_succeeded(agent: FleetAgent, facts: CardFacts) -> bool:
 
 def _load_facts(fleet: Fleet, ids: set[int] | None, hosts: Sequence[ShownHost]) -> CardFacts:
     with fleet.database.read() as connection:
-        if ids is None:
-            agents = list_recent_agents(
-                connection, since=time.time() - RECENT_SECONDS, limit=MOST_CARDS
-            )
-        else:
-            agents = list_recent_agents(connection, ids=ids)
+        since, limit = time.time() - RECENT_SECONDS, MOST_CARDS if ids is None else 0
+        agents = list_recent_agents(connection, since=since, ids=ids, limit=limit)
         slugs = {agent.persona for agent in agents if agent.persona}
         handoffs = _select_handoffs(
             connection, list_agent_handoffs(connection, {agent.id for agent in agents})

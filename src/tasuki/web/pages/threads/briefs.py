@@ -100,9 +100,8 @@ class SuccessorStarts:
             place = f"{prepared.successor.title} runs in the tmux pane {launched.target}. Look at it: {look}"
             cleaner = EntryCleaner()
             with self._lock:
-                self._notes[handoff_id] = tuple(
-                    cleaner.clean_text(line) for line in (place, *prepared.warnings, *notes)
-                )
+                said = (place, *prepared.warnings, *notes)
+                self._notes[handoff_id] = tuple(map(cleaner.clean_text, said))
                 self._notes.move_to_end(handoff_id)
                 while len(self._notes) > MOST_NOTES:
                     self._notes.popitem(last=False)
@@ -333,11 +332,9 @@ NEW = "new"
 
 def list_agents(fleet: Fleet, handoff_id: str) -> list[FleetAgent]:
     """List the agents that were started with a brief, the newest first."""
-    with fleet.database.read() as connection:
-        is_own = tables.agents.c.brief == handoff_id
-        query = sa.select(tables.agents.c.id).where(is_own).order_by(tables.agents.c.id.desc())
-        ids = connection.execute(query.limit(20)).scalars().all()
-    return [queries.load_agent(fleet.database, id) for id in ids]
+    query = sa.select(tables.agents).where(tables.agents.c.brief == handoff_id)
+    query = query.order_by(tables.agents.c.id.desc()).limit(20)
+    return queries.load_rows(FleetAgent, fleet.database, query)
 
 
 def check_persona(fleet: Fleet, form: Mapping[str, str]) -> None:

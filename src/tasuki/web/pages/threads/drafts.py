@@ -80,14 +80,9 @@ def build_form(adapter: Harness, thread: Thread, typed: Mapping[str, str]) -> di
     startable = [h for h in map(harnesses.get_harness, harnesses.list_names()) if h.can_start]
     default_successor, names = loaded.settings.to or adapter.name, [h.name for h in startable]
     # No author is asked whether it can write.
-    authors = [
-        AuthorChoice(key, *AUTHORS[key], why)
-        for key, why in [
-            ("offline", ""),
-            ("model", _explain_no_model(thread, loaded)),
-            ("agent", _explain_no_agent(adapter)),
-        ]
-    ]
+    no_model, no_agent = _explain_no_model(thread, loaded), _explain_no_agent(adapter)
+    reasons = {"offline": "", "model": no_model, "agent": no_agent}
+    authors = [AuthorChoice(key, *AUTHORS[key], why) for key, why in reasons.items()]
     author = typed.get("author", loaded.settings.author)
     return {
         "goal": escape(typed.get("goal", "")),  # the user's own words, with all that is in them

@@ -4,6 +4,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -156,12 +157,8 @@ def show_threads(
 ) -> PageResponse:
     """Show the threads that match, or the newest ones."""
     hits, refused = _find_hits(q, harness, project, "")
-    return templates.render_page(
-        request,
-        "threads.html",
-        400 if refused else 200,
-        **_build_search_context(q, harness, project, hits, refused),
-    )
+    context = _build_search_context(q, harness, project, hits, refused)
+    return templates.render_page(request, "threads.html", 400 if refused else 200, **context)
 
 
 def _build_search_context(
@@ -185,14 +182,10 @@ def _build_query_values(q: str, harness: str, project: str) -> dict[str, str]:
 
 def _find_words(q: str) -> list[str]:
     """Find the searched words, to mark them."""
-    try:
-        return (
-            [word for phrase in parse_query(q).words for word in split_tokens(phrase)]
-            if q.strip()
-            else []
-        )
-    except UsageError:
-        return []
+    with suppress(UsageError):
+        phrases = parse_query(q).words if q.strip() else ()
+        return [word for phrase in phrases for word in split_tokens(phrase)]
+    return []
 
 
 def _find_hits(
