@@ -174,9 +174,8 @@ def begin_sending(
             if alert.kind not in kinds:
                 _set_state(connection, alert.id, "quiet")
             elif alert.at < time.time() - TOO_LATE_SECONDS:
-                _set_state(
-                    connection, alert.id, "not_sent", "It is too old: the server was not running."
-                )
+                problem = "It is too old: the server was not running."
+                _set_state(connection, alert.id, "not_sent", problem)
             else:
                 _set_state(connection, alert.id, "sending")
                 return alert

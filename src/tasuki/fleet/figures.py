@@ -310,9 +310,8 @@ def _load_handoffs(
         next_at[one.agent_id] = one.created_at
     for one in handoffs:
         ends = following[one.id] if one.state in FAILED else one.finished_at
-        spans[one.agent_id].append(
-            StateSpan("handoff", one.created_at, one.finished_at or float("inf"))
-        )
+        until = one.finished_at or float("inf")
+        spans[one.agent_id].append(StateSpan("handoff", one.created_at, until))
         own_runs = runs_of.get(one.id, [])
         for run in own_runs:
             if run.outcome == "failed" and run.ended_at is not None:

@@ -228,9 +228,8 @@ class AgentLifecycle:
             if state == "lost" and not queries.is_handed_off(connection, agent_id):
                 text = f"Agent {agent_id} ({row['persona'] or row['harness']}) is lost: {reason}"
                 log.note(connection, "alarm", text, agent_id=agent_id, data={"code": "agent_lost"})
-                alerts.raise_agent_alert(
-                    connection, "failed", row, row["ended_at"], f"Agent {agent_id}: {reason}"
-                )
+                text = f"Agent {agent_id}: {reason}"
+                alerts.raise_agent_alert(connection, "failed", row, row["ended_at"], text)
         self._get_order_path(agent_id).unlink(missing_ok=True)
 
 

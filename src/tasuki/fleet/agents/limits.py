@@ -140,9 +140,8 @@ class LimitResumer:
             agents.ordered_at.is_not(None) | agents.adopted,
         )  # fmt: skip
         with self.guard.database.read() as connection:
-            due = [
-                row for row in connection.execute(query).all() if self._may_resume(connection, *row)
-            ]
+            rows = connection.execute(query).all()
+            due = [row for row in rows if self._may_resume(connection, *row)]
         for agent_id, until in due:
             self._resume_agent(agent_id, until)
 

@@ -227,9 +227,8 @@ def build_skill(root: Path, slug: str) -> str:
 
 def read_experience(root: Path, slug: str) -> str:
     """Read `experience.md`; empty where there is none. Raises as `build_skill`."""
-    return _read_file(root, get_persona_folder(root, slug) / EXPERIENCE, missing=b"").decode(
-        "utf-8", "replace"
-    )
+    content = _read_file(root, get_persona_folder(root, slug) / EXPERIENCE, missing=b"")
+    return content.decode("utf-8", "replace")
 
 
 def write_experience(root: Path, slug: str, text: str) -> None:

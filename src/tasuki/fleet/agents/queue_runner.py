@@ -173,9 +173,8 @@ class QueueRunner(BackgroundWork):
                 text = f"Queued goal {goal.id} of {goal.persona} was typed to agent {agent.id}."
                 log.note(connection, "message", text, agent_id=agent.id, data={"goal": goal.id})
             elif result.state == "refused":
-                update_row(
-                    connection, _GOALS, goal.id, state="waiting", agent_id=None, typed_at=None
-                )
+                values = {"state": "waiting", "agent_id": None, "typed_at": None}
+                update_row(connection, _GOALS, goal.id, **values)
                 if result.lasting:
                     why = f"Goal {goal.id} was not sent to agent {agent.id}: {result.why}."
                     self._stop_at(connection, goal, agent, why)

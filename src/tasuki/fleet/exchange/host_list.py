@@ -206,9 +206,8 @@ def describe_absence(host: FleetHostRow) -> str:
         return f"The server of the host {host.label} was stopped. Start it there: tasuki serve"
     if host.seen_seconds is None:
         return f"The host {host.label} has never been seen."
-    return (
-        f"The host {host.label} is away: it was last seen {format_seconds(host.seen_seconds)} ago."
-    )
+    seen = format_seconds(host.seen_seconds)
+    return f"The host {host.label} is away: it was last seen {seen} ago."
 
 
 def format_seconds(seconds: float) -> str:

@@ -317,9 +317,8 @@ def _compare_document(
         and f'"{s.text}"' not in missing_facts
     ]
     rulings = collect_earlier_rulings(thread, received)
-    return _DocumentComparison(
-        scored, requests, [line for line in rulings if telling.find_said(line) is None]
-    )
+    earlier = [line for line in rulings if telling.find_said(line) is None]
+    return _DocumentComparison(scored, requests, earlier)
 
 
 def _drop_document_turns(entries: Iterable["Entry"]) -> Iterator["Entry"]:

@@ -5,6 +5,7 @@ Also the document that tasuki itself writes from the agent's thread, by the fall
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -206,11 +207,9 @@ def _store_thread(context: StepContext, agent: FleetAgent) -> str:
 def shut_down_agent(context: StepContext, handoff: FleetHandoff) -> str:
     """End the outgoing agent; add what came after its document to it."""
     key = f"{handoff.id}-exit-{handoff.attempt}"
+    is_wanted = partial(context.is_under_way, handoff)
     outcome = context.shutdown.shut_down_agent(
-        handoff.agent_id,
-        handoff_id=handoff.id,
-        key=key,
-        is_wanted=lambda: context.is_under_way(handoff),
+        handoff.agent_id, handoff_id=handoff.id, key=key, is_wanted=is_wanted
     )
     agent = context.load_agent(handoff.agent_id)
     path = Path(handoff.file_path)
@@ -334,9 +333,8 @@ def write_from_thread(
         f"Reason: {clean_text(handoff.reason)}\n"
     )
     if handoff.fork:
-        head += (
-            f"Agent {agent.id} goes on. Your folder: {clean_text(describe_place(handoff, agent))}\n"
-        )
+        place = clean_text(describe_place(handoff, agent))
+        head += f"Agent {agent.id} goes on. Your folder: {place}\n"
     earlier = _format_earlier(prepared.thread, prepared.brief, received)
     documents.write_document(path, f"{head}{earlier}\n{prepared.brief}")
     return f"thread ({author})", tuple(map(clean_text, [*notes, *prepared.authorship_notes]))

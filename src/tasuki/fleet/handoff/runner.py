@@ -126,9 +126,8 @@ class StepRunner:
             if is_temporary(error):
                 raise
             logger.exception("Step %s of handoff %s", name, handoff_id[:8])
-            return self._fail_step(
-                handoff, name, "unexpected", f"The database refused the write: {error.orig}"
-            )
+            why = f"The database refused the write: {error.orig}"
+            return self._fail_step(handoff, name, "unexpected", why)
         except Exception as error:
             code, sentence = name_failure(error)
             if code == "unexpected":
@@ -186,9 +185,8 @@ class StepRunner:
             connection.execute(_SET_STEP, {"of": handoff.id, "now": name})
             if existing is None:
                 values = {"handoff_id": handoff.id, "attempt": handoff.attempt, "step": name}
-                connection.execute(
-                    _INSERT_STEP, {**values, "started_at": self.database.read_clock()}
-                )
+                began = {"started_at": self.database.read_clock()}
+                connection.execute(_INSERT_STEP, values | began)
                 text = f"Handoff {handoff.id[:8]}: {name} begins"
                 commands.note_handoff(connection, handoff, text, step=name)
         self.changes.notify([handoff.agent_id])
@@ -308,9 +306,8 @@ def record_step(database: FleetDatabase, handoff: FleetHandoff, step: str) -> No
         return
     detail = {}
     if kind == "started":
-        successor = queries.load_agent(
-            database, queries.load_handoff(database, handoff.id).successor_id or 0
-        )
+        successor_id = queries.load_handoff(database, handoff.id).successor_id or 0
+        successor = queries.load_agent(database, successor_id)
         detail = {
             "harness": successor.harness, "where": "tmux", "successor_thread": successor.session,
             "successor_path": successor.thread,

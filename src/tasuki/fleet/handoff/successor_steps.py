@@ -265,10 +265,8 @@ def _wait_for(
 
 def _read_last_words(context: StepContext, agent: FleetAgent) -> str:
     try:
-        text = redact_screen(
-            clean_for_display(context.delivery.panes.capture_screen(agent.pane).text)
-        )
-        lines = [line for line in text.splitlines() if line.strip()]
+        text = clean_for_display(context.delivery.panes.capture_screen(agent.pane).text)
+        lines = [line for line in redact_screen(text).splitlines() if line.strip()]
     except errors.TasukiError as error:
         return str(error)
     return shorten_to_line(" / ".join(lines[-6:]), 400) or "(nothing)"

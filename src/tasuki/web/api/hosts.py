@@ -71,9 +71,8 @@ def create_token(fleet: TheFleet, data: JSONBody[NewHostToken]) -> dict[str, Any
     token = tokens.create_token(
         fleet.database, data.label, data.database_host, allow_unverified=data.unverified
     )
-    text = (
-        f"A token was made with which a host{f' ({token.label})' if token.label else ''} may join."
-    )
+    label = f" ({token.label})" if token.label else ""
+    text = f"A token was made with which a host{label} may join."
     fleet.note("host", text, data={"role": token.role})
     return dict(msgspec.to_builtins(token))
 

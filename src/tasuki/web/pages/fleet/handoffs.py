@@ -197,10 +197,9 @@ def _build_choices(
         choices.append(_build_new_handoff(agent))
     if handoff.step == "acknowledge" and handoff.state == "failed":
         choices.append(SKIP)
-    is_alive = agent.ended_at is None and not handoff.fork
-    refused = (
-        f"Not yet: agent {agent.id} has not ended, so nothing was handed off." if is_alive else ""
-    )
+    refused = ""
+    if agent.ended_at is None and not handoff.fork:
+        refused = f"Not yet: agent {agent.id} has not ended, so nothing was handed off."
     choices.append(OrderChoice("finish", "Finish by hand", "You did the rest, or saw that the prompt arrived: the handoff is done.", refused))  # fmt: skip
     return (*choices, _build_cancel(agent))
 
@@ -208,9 +207,8 @@ def _build_choices(
 def _build_retry(handoff: FleetHandoff, other: int | None) -> OrderChoice:
     code = handoff.failure.code if handoff.failure else ""
     first = workflow.choose_resume_step(handoff.step, code, workflow.find_shape(handoff))
-    meaning = (
-        f"Continues at “{display.STEP_WORDS[first][0].lower()}”. Finished steps are not repeated."
-    )
+    step = display.STEP_WORDS[first][0].lower()
+    meaning = f"Continues at “{step}”. Finished steps are not repeated."
     refused = f"Agent {other} has worked as {handoff.persona} since, so this handoff is out of date." if other else ""  # fmt: skip
     return OrderChoice("retry", "Retry", meaning, refused, primary=not other)
 
