@@ -317,7 +317,8 @@ def write_from_thread(
 ) -> tuple[str, tuple[str, ...]]:
     """Write the document of an agent from its thread; the vault keeps it under the handoff's id.
 
-    Returns its author, `thread (offline)`, and notes on why it was not another one. `received` is the document that the agent itself began with. Raises StepFailed.
+    Returns its author, `thread (offline)`, and notes on why it was not another one. `received`
+    is the document that the agent itself began with. Raises StepFailed.
     """
     if not is_readable(agent.harness, agent.thread):
         raise StepFailed(

@@ -34,7 +34,7 @@ class WorkShape(Struct, frozen=True):
 
 
 class _Change(Struct, frozen=True):
-    """A path whose file differs between two shapes, with the modes that git gives it, and the new hash."""
+    """A path whose file differs between two shapes: its modes as git gives them, its new hash."""
 
     path: bytes
     old: bytes

@@ -60,6 +60,7 @@ class ThreadCache:
             stamp, follower = get_stamp(path), file.follower
             if file.thread is not None and stamp == file.stamp:
                 return file.thread
+            file.follower = None  # a reading that fails leaves none
             try:
                 if follower is None or not follower.is_continued():
                     follower = follow_thread(harness, path) if stamp[1] <= MOST_BYTES else None
