@@ -135,9 +135,11 @@ def show_briefs(
 ) -> PageResponse:
     """Show the kept handoffs, newest first, or those that have some words."""
     vault = Vault()
-    matches = [(handoff, ()) for handoff in vault.list_handoffs()]
-    if q.strip():
-        matches = rank_candidates(list_candidates(vault), q, MOST_LISTED)
+    matches = (
+        rank_candidates(list_candidates(vault), q, MOST_LISTED)
+        if q.strip()
+        else [(handoff, ()) for handoff in vault.list_handoffs()]
+    )
     return templates.render_page(
         request, "briefs.html", q=q, count=len(matches), problems=vault.problems[:3],
         lines=[_build_line(vault, handoff, lines) for handoff, lines in matches[:MOST_LISTED]],
