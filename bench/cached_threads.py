@@ -114,6 +114,7 @@ def read_both(path: Path, *, briefs: bool) -> tuple[Any, Any]:
             if briefs:
                 loaded = LoadedSettings(Settings(cache=is_kept))
                 made = make_handoff(harness, found, Goal(GOAL), loaded, handoff_id="x", to="")
+                made.cached.save()
                 return made.context
             cached = CachedThread(harness, found, is_kept=is_kept)
             known = cached.derive("facts", read_facts)

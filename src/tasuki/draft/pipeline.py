@@ -35,11 +35,16 @@ class HandoffResult:
     """A handoff with its brief, and what a review also needs."""
 
     def __init__(
-        self, handoff: Handoff, context: str, thread: Thread, facts: Facts, messages: list[str]
+        self,
+        handoff: Handoff,
+        context: str,
+        cached: CachedThread,
+        facts: Facts,
+        messages: list[str],
     ) -> None:
         self.handoff = handoff
         self.context = context
-        self.thread = thread
+        self.cached, self.thread = cached, cached.thread
         self.facts = facts
         self.messages = messages
         """Sentences for the user about who wrote it."""
@@ -106,8 +111,7 @@ def make_handoff(
         created=datetime.now(UTC).isoformat(timespec="milliseconds"),
         snapshot={} if replay else analyzed.take_snapshot(draft),
     )
-    analyzed.cached.save()
-    return HandoffResult(handoff, context, analyzed.thread, analyzed.derived.facts, messages)
+    return HandoffResult(handoff, context, analyzed.cached, analyzed.derived.facts, messages)
 
 
 def _read_planning(harness: Harness, thread: Thread) -> Thread | None:

@@ -18,8 +18,10 @@ import pytest
 from handoffs import event, made
 from tree import SUPPORT
 
+from tasuki import prepare_handoff
 from tasuki.errors import HandoffNotFound, StoreFailed
 from tasuki.vault import Vault, create_handoff_id, derive_state
+from tasuki_testing import story
 
 
 @pytest.fixture
@@ -314,6 +316,27 @@ def test_disk_full(mount: Path) -> None:
 
     assert [kept.id] == os.listdir(vault.root)
     assert [kept] == vault.list_handoffs()
+
+
+def test_the_last_room_on_a_disk_is_for_the_handoff(
+    mount: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was read of the thread is kept only behind it, where room is left."""
+    long = "".join(f"\n\nCase {n} of the parser is checked." for n in range(1_500))
+    thread = story("claude").user(f"Look at these.{long}").assistant("Done.").write(tmp_path)
+
+    def hand_off(data: Path) -> list[int]:
+        monkeypatch.setenv("TASUKI_DATA", str(data))
+        assert prepare_handoff(str(thread), "cover the parser with tests").stored
+        files = [one for one in data.rglob("*") if one.is_file()]
+        kept = [(one.stat().st_size + 4_095) // 4_096 for one in files if "cache" in one.parts]
+        return [sum((one.stat().st_size + 4_095) // 4_096 for one in files) - sum(kept), *kept]
+
+    handoff, kept = hand_off(tmp_path / "data")
+    pages = 64 - max(handoff, kept) - 1
+    (mount / "other").write_bytes(b"x" * 4_096 * pages)
+
+    assert hand_off(mount / "data") == [handoff]
 
 
 def test_disk_full_while_appending(mount: Path) -> None:

@@ -247,7 +247,8 @@ def _assemble_handoff(
     )
     vault.save(handoff, handoffs.build_brief(handoff, context))
     vault.append_event(id, handoffs.create_event("drafted"))
-    result = HandoffResult(handoff, context, analysis.thread, analysis.derived.facts, [])
+    analysis.cached.save()
+    result = HandoffResult(handoff, context, analysis.cached, analysis.derived.facts, [])
     thread = analysis.thread
     kept = handoffs.keep_copy(harnesses.get_harness(thread.harness), Path(thread.path), settings)
     notes = (*handoffs.describe_authorship(result), *handoffs.collect_warnings(result), *kept)
