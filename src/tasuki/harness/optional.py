@@ -4,7 +4,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from msgspec import Struct
 
@@ -48,8 +48,7 @@ def call_optional(harness: Harness, method: str, *arguments: object) -> Any:
 
 def get_facts(harness: Harness) -> HarnessFacts:
     """Return what is known of a harness's program; an adapter may have it as `facts`."""
-    facts: HarnessFacts = getattr(harness, "facts", HarnessFacts())
-    return facts
+    return cast(HarnessFacts, getattr(harness, "facts", HarnessFacts()))
 
 
 def list_running(harness: Harness, session: str) -> Iterator[RunningProgram]:
@@ -62,8 +61,7 @@ def follow_thread(harness: Harness, path: Path) -> ThreadFollower | None:
 
     An adapter may have a method `follow`, if its harness appends to the files of threads.
     """
-    follower: ThreadFollower | None = call_optional(harness, "follow", path)
-    return follower
+    return cast(ThreadFollower | None, call_optional(harness, "follow", path))
 
 
 def read_for_draft(harness: Harness, path: Path) -> Thread:
@@ -72,8 +70,7 @@ def read_for_draft(harness: Harness, path: Path) -> Thread:
     An adapter may have a method of this name, whose calls read their outputs from the file when
     they are asked for. Such a thread is used while the file is there, and not handed on.
     """
-    thread: Thread = call_optional(harness, "read_for_draft", path) or harness.read(path)
-    return thread
+    return cast(Thread, call_optional(harness, "read_for_draft", path) or harness.read(path))
 
 
 def find_file(harness: Harness, path: Path) -> ThreadFile | None:
@@ -83,8 +80,7 @@ def find_file(harness: Harness, path: Path) -> ThreadFile | None:
     ThreadUnreadable where that cannot be told.
     """
     if hasattr(harness, "find_file"):
-        found: ThreadFile | None = call_optional(harness, "find_file", path)
-        return found
+        return cast(ThreadFile | None, call_optional(harness, "find_file", path))
     return find_plain_file(path)
 
 

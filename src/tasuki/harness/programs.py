@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from tasuki.harness import protocol
 from tasuki.harness.integration import HarnessIntegration
@@ -61,8 +61,7 @@ class ProgramHarness:
 
     def build_reader(self, *what: object, **how: bool) -> ThreadFollower:
         """Build the reader of a thread, from `read.py`."""
-        reader: ThreadFollower = self.load("read", self.reader)(*what, **how)
-        return reader
+        return cast(ThreadFollower, self.load("read", self.reader)(*what, **how))
 
     def format_skill_command(self, skill: str) -> str:
         return f"{self.skill_mark}{skill}"
@@ -94,8 +93,7 @@ class ProgramHarness:
         return None if None in found or any(map(_has_content, unsure)) else False
 
     def get_integration(self) -> HarnessIntegration:
-        integration: HarnessIntegration = self.load("hooks", "*Integration")()
-        return integration
+        return cast(HarnessIntegration, self.load("hooks", "*Integration")())
 
     def get_control(self) -> protocol.AgentControl:
         control: protocol.AgentControl = self.load("hooks", "*Control")(

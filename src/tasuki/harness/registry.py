@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tasuki.errors import NotPossible, ThreadNotFound, ThreadUnreadable, UsageError
 from tasuki.files import find_home_folder
@@ -78,8 +78,7 @@ def get_harness(name: str) -> Harness:
         hint = f" Did you mean {near[0]}?" if near else ""
         raise UsageError(f"Unknown harness {name!r}.{hint} Known: {', '.join(list_names())}.")
     module, _, attribute = BUILT_IN[name].partition(":")
-    harness: Harness = getattr(import_module(module), attribute)()
-    return harness
+    return cast(Harness, getattr(import_module(module), attribute)())
 
 
 def find_facts(name: str) -> HarnessFacts:
@@ -95,20 +94,17 @@ def list_child_variables() -> tuple[str, ...]:
 
 def get_integration(harness: Harness) -> HarnessIntegration | None:
     """Return what tasuki can add to a harness; None also for an adapter without this method."""
-    integration: HarnessIntegration | None = call_optional(harness, "get_integration")
-    return integration
+    return cast(HarnessIntegration | None, call_optional(harness, "get_integration"))
 
 
 def get_control(harness: Harness) -> AgentControl | None:
     """Return how agents of a harness are run in a fleet; None also for an adapter without this method."""
-    control: AgentControl | None = call_optional(harness, "get_control")
-    return control
+    return cast(AgentControl | None, call_optional(harness, "get_control"))
 
 
 def is_signed_in(harness: Harness) -> bool | None:
     """Tell whether a harness has credentials on this machine; None where that is not known."""
-    found: bool | None = call_optional(harness, "is_signed_in")
-    return found
+    return cast(bool | None, call_optional(harness, "is_signed_in"))
 
 
 def require_control(name: str) -> AgentControl:
@@ -192,9 +188,7 @@ def load_plugin(name: str) -> Harness:
             f"The harness {name!r} cannot be loaded from {target}: {error}. "
             "Fix or uninstall the package that adds it."
         ) from error
-    guarded: Any = _GuardedAdapter(adapter)
-    harness: Harness = guarded
-    return harness
+    return cast(Harness, _GuardedAdapter(adapter))
 
 
 class _GuardedAdapter:

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -67,8 +67,7 @@ class _PiProgram(_PiFiles):
         return Path(base) if is_own else find_home_folder() / self.place / "agent"
 
     def parse_answer(self, output: str, request: protocol.AskRequest) -> protocol.AskAnswer:
-        answer: protocol.AskAnswer = self.load("hooks", "parse_answer")(request)
-        return answer
+        return cast(protocol.AskAnswer, self.load("hooks", "parse_answer")(request))
 
     def find_session_folder(self, cwd: str) -> Path:
         """Return the folder for sessions of a working directory."""
@@ -84,13 +83,11 @@ class _PiProgram(_PiFiles):
 
     def get_integration(self) -> HarnessIntegration:
         build = self.load("hooks", "*Integration")
-        integration: HarnessIntegration = build(self.name, self.get_folder(), *self.command)
-        return integration
+        return cast(HarnessIntegration, build(self.name, self.get_folder(), *self.command))
 
     def get_control(self) -> protocol.AgentControl:
         build = self.load("hooks", "*Control")
-        control: protocol.AgentControl = build(self.program, self.ready, self.get_folder())
-        return control
+        return cast(protocol.AgentControl, build(self.program, self.ready, self.get_folder()))
 
 
 class Pi(_PiProgram):

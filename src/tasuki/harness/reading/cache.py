@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
@@ -94,8 +94,7 @@ class CachedThread:
         """
         if name not in self._derived:
             self._derived[name] = make(self.thread)
-        value: T = self._derived[name]
-        return value
+        return cast(T, self._derived[name])
 
     def save(self) -> None:
         """Keep what was read and derived, where the thread is new; no word where that fails."""
@@ -145,10 +144,10 @@ class CachedThread:
                     return None
                 os.utime(file.fileno())
                 self._beside = header.beside
-                thread, derived, found = self._load(_read_part(file, header.parts[0]))
+                thread, derived, found = _Unpickler(_read_part(file, header.parts[0])).load()
                 if now[0] == old[0]:
                     self._derived = derived if still_lead(found) else {}
-                    return thread  # type: ignore[no-any-return]
+                    return cast(Thread, thread)
                 return self._read_on(thread, _read_part(file, header.parts[1]))
         except Exception:
             return None  # Whatever is wrong with the cache, the thread itself is there.
@@ -157,7 +156,7 @@ class CachedThread:
         """Read what was appended to the thread's file since."""
         if (reader := self._start_reader()) is None:
             return None
-        reader.resume(self._load(state, (reader, *_list_shared(thread))))
+        reader.resume(_Unpickler(state, (reader, *_list_shared(thread))).load())
         if reader.lines.ends_inside and _read_byte(self.path, reader.lines.bytes) != b"\n":
             return None  # What was taken for a whole line goes on.
         return self._read_with(reader)
@@ -184,9 +183,6 @@ class CachedThread:
         names = (*thread.sources[1:], *reader.lacking)
         self._beside = tuple((os.fsencode(name), _look(name)) for name in names)
         return thread
-
-    def _load(self, data: bytes, shared: Sequence[object] = ()) -> Any:
-        return _Unpickler(data, shared).load()
 
 
 def get_cache_folder() -> Path:
