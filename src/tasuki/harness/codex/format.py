@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK, UNDECODABLE, decode_part
+from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK, TEXT, UNDECODABLE, decode_part
 from tasuki.patterns import compile_pattern
 
 T = TypeVar("T")
@@ -255,7 +255,7 @@ class CodexRateLine(Struct):
 
 def find_error_code(info: Raw) -> str:
     """Find the name of an error; it is empty where the error has more than a name."""
-    return decode_part(_NAME, info, "")
+    return decode_part(TEXT, info, "")
 
 
 def find_reset(line: bytes) -> float | None:
@@ -321,7 +321,6 @@ COMPACTED = msgspec.json.Decoder(CodexPayloadLine[CodexCompaction])
 META = msgspec.json.Decoder(CodexPayloadLine[CodexMeta])
 CONTEXT = msgspec.json.Decoder(CodexPayloadLine[CodexContext])
 COUNT = msgspec.json.Decoder(CodexPayloadLine[CodexTokenCount])
-_NAME = msgspec.json.Decoder(str)
 _RATES = msgspec.json.Decoder(CodexRateLine)
 PAYLOAD_TYPE = msgspec.json.Decoder(CodexPayloadType)
 
@@ -332,5 +331,5 @@ def read_history_base(path: Path) -> CodexHistoryBase | None:
         with path.open("rb") as file:
             line = file.readline().removeprefix(BYTE_ORDER_MARK)
         return META.decode(line).payload.history_base
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (OSError, *UNDECODABLE):
         return None

@@ -152,7 +152,7 @@ class GeminiHead(HeadReader):
         source.seek(max(0, self.file.bytes - self.tail_bytes))
         last = source.read()
         summaries = _SUMMARY.findall(last, max(last.rfind(b"]"), 0))
-        self.name = (jsonl.decode_line(_TEXT, summaries[-1]) or "") if summaries else ""
+        self.name = (jsonl.decode_line(jsonl.TEXT, summaries[-1]) or "") if summaries else ""
         totals = [int(t) for t in _TOTAL.findall(last) if int(t)]
         self.context = totals[-1] if totals else None
         self.time = max(map(parse_time, _TIME.findall(last.decode("utf-8", "replace"))), default=0)
@@ -197,6 +197,3 @@ def _extract_words(message: record.GeminiMessage) -> str:
     displayed = "".join(record.list_texts(record.list_parts(message.displayContent)))
     text, own = record.extract_user_text(content, displayed, "")
     return extract_first_words(text) if own else ""
-
-
-_TEXT = msgspec.json.Decoder(str)

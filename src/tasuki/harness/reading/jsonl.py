@@ -16,7 +16,6 @@ from typing import BinaryIO, TypeVar
 from zlib import crc32
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from tasuki.errors import ThreadUnreadable
@@ -30,6 +29,7 @@ from tasuki.text_safety import cut_ends
 T = TypeVar("T")
 D = TypeVar("D")
 
+TEXT = msgspec.json.Decoder(str)
 UNDECODABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 """What decoding a part of a thread may raise.
 
@@ -70,18 +70,11 @@ def explain_errors(path: Path) -> Iterator[None]:
         raise ThreadUnreadable(f"Cannot read {path}: {exc.strerror}.") from exc
 
 
-class _LastRead(Struct, frozen=True):
-    """Which file was read, and the bytes before the place up to which it was."""
-
-    device: int = 0
-    inode: int = 0
-    tail: bytes = b""
-
-    @classmethod
-    def read(cls, file: BinaryIO, end: int) -> "_LastRead":
-        status = os.fstat(file.fileno())
-        size = min(end, COMPARED_BYTES)
-        return cls(status.st_dev, status.st_ino, os.pread(file.fileno(), size, end - size))
+def _look_back(file: BinaryIO, end: int) -> tuple[int, int, bytes]:
+    """Return which file it is, and the bytes before the place up to which it was read."""
+    status = os.fstat(file.fileno())
+    size = min(end, COMPARED_BYTES)
+    return status.st_dev, status.st_ino, os.pread(file.fileno(), size, end - size)
 
 
 class ThreadLines:
@@ -112,7 +105,7 @@ class ThreadLines:
         self.truncated = False
         self._broken_count = 0
         self._complete = True
-        self._last = _LastRead()
+        self._last: tuple[int, int, bytes] | None = None
         self.ends_inside = False
         """The last line had no end, so what follows is the rest of it."""
         self.is_recovered = False
@@ -123,7 +116,7 @@ class ThreadLines:
         """The numbers of the last lines, if they hold the beginning of a record that may go on."""
 
     def __getstate__(self) -> dict[str, object]:
-        return vars(self) | {"_last": _LastRead()}  # The bytes of the file stay in the file.
+        return vars(self) | {"_last": None}  # The bytes of the file stay in the file.
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         with explain_errors(self.path), self.path.open("rb", buffering=BLOCK) as file:
@@ -156,13 +149,13 @@ class ThreadLines:
         if not line.endswith(b"\n") and not _is_whole(line):
             self.truncated = True
         if self.follows:
-            self._last = _LastRead.read(file, offset)
+            self._last = _look_back(file, offset)
 
     def is_continued(self) -> bool:
         """Tell whether the file still begins with what was read of it, as far as its end shows that."""
         try:
             with self.path.open("rb") as file:
-                return _LastRead.read(file, self.bytes) == self._last
+                return _look_back(file, self.bytes) == self._last
         except OSError:
             return False
 

@@ -7,13 +7,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from tasuki.errors import ThreadUnreadable
-from tasuki.harness.reading.jsonl import UNDECODABLE, clip, clip_far, decode_nested, explain_errors
+from tasuki.harness.reading import jsonl
 from tasuki.model import ToolCall
 
-_TEXT = msgspec.json.Decoder(str)
 _SIZE_BITS = 40
 _FAR = 1 << _SIZE_BITS
 _OUTPUT: Any = ToolCall.output
@@ -30,7 +27,7 @@ class OutputFile:
     def __init__(self, path: Path, keep: int) -> None:
         self.path = path
         self.keep = keep
-        with explain_errors(path):
+        with jsonl.explain_errors(path):
             self._file = os.open(path, os.O_RDONLY)
 
     def __reduce__(self) -> tuple[type["OutputFile"], tuple[Path, int]]:
@@ -49,8 +46,8 @@ class OutputFile:
         if len(raw) != size or raw[:1] != b'"' or raw[-1:] != b'"':
             raise ThreadUnreadable(f"{self.path} was changed while it was read. Try again.")
         try:
-            return decode_nested(_TEXT, raw)
-        except UNDECODABLE:
+            return jsonl.decode_nested(jsonl.TEXT, raw)
+        except jsonl.UNDECODABLE:
             return raw[1:-1].decode("utf-8", "replace")
 
 
@@ -112,9 +109,9 @@ def put_output(call: ToolCall, text: str, keep: int, *, is_far: bool = False) ->
     """Put an output into a call, cut in the middle where it is long."""
     size = len(text)
     if is_far:
-        text = clip_far(text)
+        text = jsonl.clip_far(text)
     elif size > keep:
-        text = clip(text, keep)
+        text = jsonl.clip(text, keep)
     _OUTPUT.__set__(call, text)
     _OUTPUT_SIZE.__set__(call, size)
     if isinstance(call, UnreadToolCall):
