@@ -133,4 +133,4 @@ def test_todos_have_the_ids_that_their_results_name() -> None:
 )  # fmt: skip
 def test_the_calls_inside_a_script(script: str, calls: list[Any]) -> None:
     """What the text states is read, what is computed is left out, and quotations are no calls."""
-    assert [call.given for call in list_script_calls(script)] == calls
+    assert [given for _, given in list_script_calls(script)] == calls

@@ -7,11 +7,9 @@ a loop. A call whose arguments are computed is there without them.
 import re
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
-import msgspec
-
-from tasuki.harness.reading.jsonl import UNDECODABLE
+from tasuki.harness.reading.jsonl import TEXT, UNDECODABLE
 from tasuki.patterns import compile_pattern
 
 _TOKEN = compile_pattern(
@@ -32,20 +30,14 @@ _WORDS = {"true": True, "false": False, "null": None, "undefined": None}
 _OPENING, _CLOSING = "([{", ")]}"
 _BARE = frozenset(("Bash", "PowerShell", "Read", "Write", "Edit", "Grep", "Glob"))
 """Tools of Claude Code, which its scripts call by their names alone."""
-_JSON = msgspec.json.Decoder(str)
 _COMPUTED = object()
 """Stands for a value that the text does not state."""
+ScriptCall = tuple[str, Any]
+"""The tool of a call, and what it is given; None where that is computed."""
 MOST_CALLS = 200
 MOST_DEPTH = 40
 MOST_AHEAD = 10
 """Tokens behind the one that is read at which anything looks; behind the last ones are empty ones."""
-
-
-class ScriptCall(NamedTuple):
-    """One call: its tool, and what it is given; None where that is computed."""
-
-    name: str
-    given: Any
 
 
 class _NotLiteral(Exception):
@@ -76,11 +68,11 @@ class _Script:
             word = tokens[at]
             if word == "tools" and tokens[at + 1] == "." and tokens[at + 3] == "(":
                 value, after = self._try_value(at + 4)
-                yield ScriptCall(tokens[at + 2], None if value is _COMPUTED else value)
+                yield tokens[at + 2], None if value is _COMPUTED else value
                 at = after
             elif word in _BARE and tokens[at + 1] == "(" and tokens[at - 1] != ".":
                 value, after = self._try_value(at + 2)
-                yield ScriptCall(word, None if value is _COMPUTED else value)
+                yield word, None if value is _COMPUTED else value
                 at = after
             elif has_loops and (loop := self._find_loop(at)):
                 names, values, start = loop
@@ -240,7 +232,7 @@ def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
     try:  # Most texts are JSON's, too.
-        return _JSON.decode(f'"{text}"')
+        return TEXT.decode(f'"{text}"')
     except UNDECODABLE:
         return _ESCAPE.sub(_replace_escape, text)
 
