@@ -20,7 +20,7 @@ def parse_time(text: str) -> float:
     """Return the seconds since the epoch of an ISO 8601 time, 0 where it is none."""
     try:
         return datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError, TypeError):
+    except (ValueError, OverflowError, OSError, TypeError):
         return 0.0
 
 

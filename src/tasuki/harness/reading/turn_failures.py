@@ -25,26 +25,20 @@ _CODES: dict[str, FailureKind] = {
     ),
 }  # fmt: skip
 """What programs and providers call such an error."""
-_SENTENCES: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
-    (
-        "context",
-        compile_pattern(
-            r"\bprompt is too long\b|\bcontext limit reached\b|\bran out of room in the model['’]s context window"
-            r"|\bexceeds? (?:the |this )?(?:model['’]s |available )?(?:maximum )?(?:context (?:window|limit|length|size)|number of tokens allowed)"
-            r"|\bexceeds the maximum number of tokens allowed\b|\bmaximum context length is \d",
-            re.IGNORECASE,
-        ),
+_SENTENCES: dict[FailureKind, re.Pattern[str]] = {
+    "context": compile_pattern(
+        r"\bprompt is too long\b|\bcontext limit reached\b|\bran out of room in the model['’]s context window"
+        r"|\bexceeds? (?:the |this )?(?:model['’]s |available )?(?:maximum )?(?:context (?:window|limit|length|size)|number of tokens allowed)"
+        r"|\bexceeds the maximum number of tokens allowed\b|\bmaximum context length is \d",
+        re.IGNORECASE,
     ),
-    (
-        "login",
-        compile_pattern(
-            r"\bPlease run /login\b|\bFailed to authenticate\b|\bNot logged in\b|\bInvalid API key\b|\bIncorrect API key provided\b"
-            r"|\bOAuth (?:token|access) (?:has expired|revoked|has been revoked)|\bAPI key not valid\b"
-            r"|\baccess token could not be refreshed\b|\bunexpected status 401\b",
-            re.IGNORECASE,
-        ),
+    "login": compile_pattern(
+        r"\bPlease run /login\b|\bFailed to authenticate\b|\bNot logged in\b|\bInvalid API key\b|\bIncorrect API key provided\b"
+        r"|\bOAuth (?:token|access) (?:has expired|revoked|has been revoked)|\bAPI key not valid\b"
+        r"|\baccess token could not be refreshed\b|\bunexpected status 401\b",
+        re.IGNORECASE,
     ),
-)
+}
 
 
 class FailureRecord:
@@ -82,5 +76,5 @@ def find_failure(
     named = next((str(body[x]) for x in ("code", "type") if body.get(x) in _CODES), code)
     if not (line := shorten_to_line(sentence, MOST_CHARACTERS) or code):
         return None
-    said = [kind for kind, pattern in _SENTENCES if pattern.search(sentence)]
+    said = [kind for kind, pattern in _SENTENCES.items() if pattern.search(sentence)]
     return TurnFailure(said[0] if said else _CODES.get(named, "other"), line)

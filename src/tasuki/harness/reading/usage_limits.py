@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from tasuki.harness.reading.heads import parse_time
 from tasuki.harness.reading.jsonl import UNDECODABLE
 from tasuki.model import TurnFailure
 from tasuki.patterns import compile_pattern
@@ -78,7 +79,7 @@ def find_limit(
     code = code or _get_code(body)
     if code not in LIMIT_CODES and not _SENTENCE.match(sentence):
         return None
-    moment = at if isinstance(at, float) else _parse_time(at)
+    moment = at if isinstance(at, float) else parse_time(at)
     line = shorten_to_line(_EPOCH.sub("", sentence), MOST_CHARACTERS) or code
     return TurnFailure("limit", line, _find_reset(sentence, body, moment, resets_at))
 
@@ -120,18 +121,9 @@ def _get_code(body: Mapping[str, Any]) -> str:
     return next((name for name in named if isinstance(name, str) and name in LIMIT_CODES), "")
 
 
-def _parse_time(text: str) -> float | None:
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
-def _find_reset(
-    text: str, body: Mapping[str, Any], moment: float | None, told: object
-) -> float | None:
+def _find_reset(text: str, body: Mapping[str, Any], moment: float, told: object) -> float | None:
     """Find the time of a reset; None where there is none, or where a clock must be wrong."""
-    if moment is None or not EARLIEST < moment < time.time() + MOST_SKEW_SECONDS:
+    if not EARLIEST < moment < time.time() + MOST_SKEW_SECONDS:
         return None
     seconds = _get_number(body.get("resets_in_seconds"))
     try:
