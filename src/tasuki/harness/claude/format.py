@@ -221,10 +221,8 @@ RESULTS = msgspec.json.Decoder(ClaudeResultLine)
 CONTENT = msgspec.json.Decoder(str | list[ClaudePart] | None)
 QUOTA = msgspec.json.Decoder(ClaudeQuota)
 FILE = msgspec.json.Decoder(ClaudeFile)
-TEXT = msgspec.json.Decoder(str)
 _COPY = msgspec.json.Decoder(ClaudeCopy)
 _RESULT = msgspec.json.Decoder(ClaudeResult)
-_PARTS = msgspec.json.Decoder(list[ClaudePart])
 
 
 def count_context_tokens(usage: ClaudeUsage) -> int:
@@ -233,6 +231,10 @@ def count_context_tokens(usage: ClaudeUsage) -> int:
     return usage.input_tokens + cached + usage.output_tokens
 
 
+COMMAND = compile_pattern(
+    r"(?:\s*<command-(name|message|args|contents)>.*?</command-\1>)+\s*", re.DOTALL
+)
+"""How a command with a slash is recorded."""
 _PASTED = '<pasted_content id="'
 
 
@@ -339,8 +341,7 @@ def find_quota_reset(line: ClaudeLine) -> float | None:
 
 def decode_text(raw: Raw) -> str:
     """Decode a JSON string, or the texts of a list of blocks; empty for anything else."""
-    text = decode_part(TEXT, raw, None)
-    return extract_text(decode_part(_PARTS, raw, None)) if text is None else text
+    return extract_text(decode_part(CONTENT, raw, None))
 
 
 class CopiedFacts(Struct, gc=False):

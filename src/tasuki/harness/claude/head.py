@@ -16,7 +16,6 @@ from tasuki.harness.reading.jsonl import decode_line, list_thread_files, scan_fo
 from tasuki.harness.reading.speakers import extract_first_words
 from tasuki.patterns import compile_pattern
 
-_COMMAND = compile_pattern(r"(?s)(?:\s*<command-(name|message|args|contents)>.*?</command-\1>)+\s*")
 _COMMAND_FIELD = compile_pattern(r"(?s)<command-(name|args)>(.*?)</command-\1>")
 _DESKTOP = (".config/Claude", "Library/Application Support/Claude")
 """Folders of Claude Desktop, whose local agent mode keeps threads of Claude Code."""
@@ -38,8 +37,6 @@ class _ClaudeWorktree(Struct, gc=False):
 class _ClaudeHeadLine(record.ClaudeLine):
     message: _ClaudeHeadMessage | None = None  # type: ignore[assignment]
     attachment: Raw = Raw()  # type: ignore[assignment]
-    customTitle: str = ""
-    aiTitle: str = ""
     worktreeSession: _ClaudeWorktree | None = None
 
 
@@ -156,7 +153,7 @@ class ClaudeHead(HeadReader):
 
 def _extract_words(row: _ClaudeHeadLine, content: Raw) -> str:
     text = record.remove_paste_marks(record.decode_text(content))
-    if match := _COMMAND.match(text):
+    if match := record.COMMAND.match(text):
         fields = dict(_COMMAND_FIELD.findall(text))
         name = fields.get("name", "").strip().removeprefix("/")
         words = fields.get("args", "").strip()

@@ -42,7 +42,6 @@ class ClaudeReader(ClaudeUserRows):
         super().__init__(
             ThreadLines(path, follows=follows), ClaudeCallLog(path, leaves_outputs=leaves_outputs)
         )
-        self.jumps = self.tree.jumps
         self.leaves_outputs, self.ready = leaves_outputs, False
         """The first lines are decoded as a whole until id and folder are known."""
         self.branch = ""

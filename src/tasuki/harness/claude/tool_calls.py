@@ -149,11 +149,9 @@ class ClaudeCallLog(CallLog):
             return
         if output.startswith("<persisted-output>"):
             output = self._read_persisted(output)
-        status: ToolStatus = "ok"
-        code = 0 if call.kind == "shell" else None
-        job = ""
-        status, code, output = self.judge(call, output, status, code)
-        if call.kind == "shell":
+        is_shell, job = call.kind == "shell", ""
+        status, code, output = self.judge(call, output, "ok", 0 if is_shell else None)
+        if is_shell:
             job = copied.find_job() or (moved[1] if (moved := _MOVED.search(output)) else "")
         if error or call.kind == "agent" or job or output.startswith(LAUNCHED):
             status, code = self._find_outcome(entry, call, output, bool(error), copied, job)

@@ -17,9 +17,6 @@ from tasuki.patterns import compile_pattern
 
 _COMMAND = compile_pattern(r"<command-name>/?([^<]*)</command-name>")
 _COMMAND_ARGS = compile_pattern(r"<command-args>(.*?)</command-args>", re.DOTALL)
-_IS_COMMAND = compile_pattern(
-    r"(?:\s*<command-(name|message|args|contents)>.*?</command-\1>)+\s*", re.DOTALL
-)
 _ORDERING = ("init", "plan", "goal")
 """Built-in commands that are followed by what the user wants to be done."""
 MAX_SETTING = 5
@@ -129,7 +126,7 @@ class ClaudeUserRows(ThreadReader):
             self.command = None
             self.lines.gate.log.find(text)
             self.add_notice("context", text)
-        elif _IS_COMMAND.fullmatch(text) and (command := _COMMAND.search(text)):
+        elif record.COMMAND.fullmatch(text) and (command := _COMMAND.search(text)):
             self._add_slash_command(command[1].strip(), text)
         elif match := _BASH_INPUT.match(text):
             call = ToolCall(id=self.id, name="!", kind="shell", command=match[1], status="ok")
