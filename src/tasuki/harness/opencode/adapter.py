@@ -201,10 +201,8 @@ def _find_only_session(database: Path) -> str:
 
 
 def _find_database(request: protocol.AskRequest) -> Path | None:
-    path = Path(request.thread.path)
-    holder = path.parent if path.parent.is_file() else path
     try:
-        return holder if store.is_database(holder) else None
+        return _split_path(Path(request.thread.path))[0]
     except ThreadUnreadable:
         return None
 

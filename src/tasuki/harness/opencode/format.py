@@ -133,9 +133,10 @@ class OpencodeExportedMessage(Struct, frozen=True, gc=False):
 
 
 class OpencodeIdentity(Struct, frozen=True, gc=False):
-    """The id and time that order a message or part of an export among the others."""
+    """What orders a message or part of an export among the others, and the message of a part."""
 
     id: str = ""
+    messageID: str = ""
     time: Raw = Raw(b"{}")
 
 

@@ -331,19 +331,13 @@ class _OpencodeLogEvent(Struct, gc=False):
     part: Raw = Raw(b"")
 
 
-class _OpencodeLogPart(Struct, gc=False):
-    id: str = ""
-    messageID: str = ""
-
-
 _EVENT = msgspec.json.Decoder(_OpencodeLogEvent)
-_EVENT_PART = msgspec.json.Decoder(_OpencodeLogPart)
 
 
 def _build_deleted_row(event: _OpencodeLogEvent, moments: dict[str, int]) -> OpencodeRow | None:
     try:
         if event.part:
-            part = jsonl.decode_nested(_EVENT_PART, event.part)
+            part = jsonl.decode_nested(record.NAMED, event.part)
             row = _build_part_row(part.id, part.messageID, bytes(event.part), moments)
         else:
             row = _build_message_row(bytes(event.info))
