@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness import protocol
-from tasuki.harness.codex.format import CodexPart
+from tasuki.harness.codex.format import CodexPart, read_history_base
 from tasuki.harness.codex.head import SUFFIX, CodexHead, find_rollout, get_home, unpack
 from tasuki.harness.optional import ThreadFollower, ThreadPart
 from tasuki.harness.plans import AnswerError, AnswerUsage, choose_ask_folder
@@ -78,16 +78,12 @@ class Codex(ProgramHarness):
         return _read_unpacked(path, stack)
 
     def follow(self, path: Path) -> ThreadFollower | None:
-        from tasuki.harness.codex.read import CodexReader
-
         if path.suffix == SUFFIX:
             return None
-        return CodexReader(path, lambda id: find_rollout(id, path), follows=True)
+        return self.build_reader(path, lambda id: find_rollout(id, path), follows=True)
 
     def list_parts(self, path: Path, cwd: str) -> tuple[ThreadPart, ...]:
         """List the rollout, and the beginnings of its parents that belong to its history."""
-        from tasuki.harness.codex.format import read_history_base
-
         parts = [ThreadPart(path.name, str(path))]
         while base := read_history_base(Path(parts[-1].path)):
             parent = find_rollout(base.thread_id, path)

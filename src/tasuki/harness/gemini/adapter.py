@@ -145,8 +145,7 @@ def _build_settings(path: Path) -> str:
         settings: Any = msgspec.json.decode(_COMMENT.sub(lambda m: m[1] or "", text))
     except (OSError, msgspec.MsgspecError, RecursionError):
         settings = {}
-    if not isinstance(settings, dict):
-        settings = {}
+    settings = settings if isinstance(settings, dict) else {}
     settings.pop("hooks", None)
     return msgspec.json.encode({**settings, "hooksConfig": {"enabled": False}}).decode()
 

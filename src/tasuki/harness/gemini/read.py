@@ -46,8 +46,7 @@ class GeminiReader(ThreadReader):
         self.first = b""
 
     def read(self) -> Thread:
-        lines = iter(self.lines)
-        for offset, raw in lines:
+        for offset, raw in self.lines:
             if not self.first and record.is_document(raw):
                 self._read_document(record.read_document(self.path))
                 break
