@@ -11,14 +11,22 @@ import npm_programs as programs
 import pytest
 from tree import PROGRAMS
 
-from tasuki.harness.integration import GONE
-from tasuki.harness.opencode.hooks import build_plugin
-from tasuki.harness.pi_v3.hooks import build_extension
+from tasuki.harness import registry as harnesses
+from tasuki.harness.integration import GONE, OwnFile
 
 GOAL = "add the missing test for $& `id`"
 BRIEF = "# Handoff Context\n\n## Next Goal (verbatim)\n" + GOAL
 DRAFT = {"id": "ab12cd34" * 4, "brief": BRIEF, "warnings": ["Redacted: 1 token"]}
 READY = {"id": "ef56ab78" * 4, "thread": "/new.jsonl", "text": GOAL}
+
+
+def build_script(name: str, program: Path) -> str:
+    """The extension or plugin that is installed."""
+    integration = harnesses.get_integration(harnesses.get_harness(name))
+    assert integration is not None
+    files = (a for a in integration.list_additions((str(program),)) if isinstance(a, OwnFile))
+    (script,) = (file.content for file in files if file.path.endswith((".ts", ".js")))
+    return script
 
 
 class Stage:
@@ -75,15 +83,14 @@ class Stage:
     def pi(self, harness: str = "pi", **scene: Any) -> list[list[Any]]:
         """Run the extension of pi once."""
         source = self.folder / "extension.ts"
-        command = "tasuki" if harness == "omp" else "handoff"
-        source.write_text(build_extension(harness, command, (str(self.program),)))
+        source.write_text(build_script(harness, self.program))
         return self.play("pi", source, **scene)
 
     def opencode(self, **scene: Any) -> list[list[Any]]:
         """Run the plugin of opencode once."""
         source = self.folder / "plugin" / "tasuki.mjs"
         source.parent.mkdir(exist_ok=True)
-        source.write_text(build_plugin((str(self.program),)))
+        source.write_text(build_script("opencode", self.program))
         return self.play("opencode", source, **scene)
 
 
@@ -334,14 +341,14 @@ def test_a_tasuki_that_does_not_end_is_ended(stage: Stage) -> None:
     """The user is told, and the goal stands in the input again."""
     source = stage.folder / "slow.mjs"
     stage.answers(handoff="!exec sleep 30", hook="!exec sleep 30")
-    text = build_extension("pi", "handoff", (str(stage.program),))
+    text = build_script("pi", stage.program)
     ts = source.with_suffix(".ts")
     ts.write_text(text.replace("HANDOFF_SECONDS = 600", "HANDOFF_SECONDS = 0.3"))
     done = stage.play("pi", ts, goal=GOAL)
     assert "tasuki did not end within 0.3 seconds" in told(done)
     assert done[-1] == ["input", f"/handoff {GOAL}"]
 
-    text = build_plugin((str(stage.program),))
+    text = build_script("opencode", stage.program)
     source.write_text(text.replace("HANDOFF_SECONDS = 300", "HANDOFF_SECONDS = 0.3"))
     (toast, _) = stage.play("opencode", source, command="handoff", goal=GOAL)
     assert "tasuki did not end within 0.3 seconds" in toast[1]

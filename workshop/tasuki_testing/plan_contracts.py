@@ -355,9 +355,8 @@ def _assert_coexists(addition: Addition, ordinary: list[Addition]) -> None:
 
 
 def _assert_can_be_typed(control: protocol.AgentControl) -> None:
-    """Check the texts and keys that end the program and interrupt a turn."""
+    """Check the texts and keys that end the program, or are typed into it."""
     assert control.exit_text.strip(), "`exit_text` is empty"
-    assert control.interrupt_keys, "`interrupt_keys` is empty"
     keys = {*control.clear_keys, *control.stash_keys}
     assert control.clear_keys and not {"C-c", "C-d"} & keys, "a key may end the program"
     assert set(control.pasted.groupindex) <= {"lines", "ends", "chars"}, control.pasted.pattern

@@ -330,8 +330,14 @@ def copy_asset(folder: Path, name: str, asset: Path, purpose: str) -> OwnFile:
     return OwnFile(str(folder / name), asset.read_text(encoding="utf-8"), purpose)
 
 
-def read_script(asset: Path, constants: Mapping[str, tuple[object, object]]) -> str:
-    """Read a JavaScript or TypeScript file of this package, with other values of its constants.
+def build_script(
+    path: Path,
+    asset: Path,
+    constants: Mapping[str, tuple[object, object]],
+    purpose: str,
+    mark: str = WRITTEN_BY,
+) -> OwnFile:
+    """Build a file of our own from a script of this package, with other values of its constants.
 
     `constants` maps a declaration such as `HOOK: string` to the value in the file and the new one.
     """
@@ -342,7 +348,7 @@ def read_script(asset: Path, constants: Mapping[str, tuple[object, object]]) -> 
         line = f"const {declaration} = {json.dumps(default)};"
         assert line in source, line
         source = source.replace(line, f"const {declaration} = {json.dumps(value)};")
-    return source
+    return OwnFile(str(path), source, purpose, mark)
 
 
 def read_settings(path: Path) -> str:

@@ -311,8 +311,6 @@ class AgentControl(Protocol):
 
     exit_text: str = "/exit"
     """The text to type to end the program."""
-    interrupt_keys: tuple[str, ...] = ("Escape",)
-    """Keys, in tmux's names, that interrupt a turn."""
     clear_keys: tuple[str, ...] = ("C-k", "DC", "C-u", "BSpace")
     """Keys, in tmux's names, that delete unsent input, pressed once for each of its rows.
 

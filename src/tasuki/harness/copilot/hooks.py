@@ -135,7 +135,6 @@ class CopilotIntegration(integration.HarnessIntegration):
 class CopilotControl(BaseControl):
     """Agents of Copilot CLI. What they may do without asking is in the operator's arguments."""
 
-    interrupt_keys: tuple[str, ...] = ("Escape", "Escape")
     pasted = compile_pattern(r"\[Paste #\d+ - (?P<lines>\d+) lines\]")
     blank_shields = False
     starts_at_prompt = True

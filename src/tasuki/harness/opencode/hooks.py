@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness import integration, protocol
-from tasuki.harness.integration import Addition, HookAnswer, HookCall, OwnFile, get_text
+from tasuki.harness.integration import Addition, HookAnswer, HookCall, get_text
 from tasuki.harness.opencode import store
 from tasuki.harness.opencode.head import get_config_folder, get_data_folder, list_databases
 from tasuki.harness.plans import FLEET_MARK, BaseControl
@@ -48,7 +48,8 @@ class OpencodeIntegration(integration.HarnessIntegration):
 
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
         folder, command = get_config_folder(), self.own_commands[0]
-        plugin = str(folder / "plugin" / "tasuki-handoff.js")
+        plugin = folder / "plugin" / "tasuki-handoff.js"
+        constants = {"TASUKI": (["tasuki"], list(tasuki))}
         purpose = "a plugin that carries it out, and suggests it when the context fills up"
         shared = integration.build_tools_server(tasuki)
         server = {
@@ -61,15 +62,15 @@ class OpencodeIntegration(integration.HarnessIntegration):
         config = with_comments if with_comments.is_file() else folder / "opencode.json"
         return (
             integration.copy_asset(folder, command, ASSETS / "command.md", integration.COMMAND),
-            OwnFile(plugin, build_plugin(tasuki), purpose),
+            integration.build_script(plugin, ASSETS / "plugin.js", constants, purpose),
             *integration.build_tools_entries(str(config), ("mcp",), server),
         )
 
     def list_compaction_additions(self, tasuki: tuple[str, ...]) -> tuple[Addition, ...]:
-        plugin = str(get_config_folder() / "plugin" / "tasuki-compaction.js")
-        content = build_plugin(tasuki, "compaction.js")
+        plugin = get_config_folder() / "plugin" / "tasuki-compaction.js"
+        asset, constants = ASSETS / "compaction.js", {"TASUKI": (["tasuki"], list(tasuki))}
         purpose, mark = integration.COMPACTION_PURPOSE, integration.COMPACTION_FILE_MARK
-        return (OwnFile(plugin, content, purpose, mark),)
+        return (integration.build_script(plugin, asset, constants, purpose, mark),)
 
     def parse_hook_call(self, payload: Mapping[str, Any]) -> HookCall | None:
         event, session = get_text(payload, "event"), get_text(payload, "session")
@@ -87,11 +88,6 @@ class OpencodeIntegration(integration.HarnessIntegration):
         return integration.format_plugin_answer(call, answer)
 
 
-def build_plugin(tasuki: tuple[str, ...], asset: str = "plugin.js") -> str:
-    """Return a plugin, with the command that runs tasuki."""
-    return integration.read_script(ASSETS / asset, {"TASUKI": (["tasuki"], list(tasuki))})
-
-
 def _find_path(databases: list[Path], session: str) -> str:
     """Find where a session is kept, as its thread is named; empty for a sub-agent's."""
     for database in databases:
@@ -104,16 +100,15 @@ def _find_path(databases: list[Path], session: str) -> str:
 class OpencodeControl(BaseControl):
     """Agents of opencode."""
 
-    interrupt_keys: tuple[str, ...] = ("Escape", "Escape")
     pasted = compile_pattern(r"\[Pasted ~(?P<lines>\d+) lines\]")
     starts_at_prompt = True
     notes: tuple[str, ...] = NOTES
 
     def list_additions(self, hook: str) -> tuple[Addition, ...]:
-        path = str(get_config_folder() / "plugin" / "tasuki-fleet.js")
+        path, asset = get_config_folder() / "plugin" / "tasuki-fleet.js", ASSETS / "fleet.js"
+        constants = {"HOOK": ("hook.sh", hook)}
         purpose = "a plugin that tells tasuki's server what the agent does"
-        content = integration.read_script(ASSETS / "fleet.js", {"HOOK": ("hook.sh", hook)})
-        return (OwnFile(path, content, purpose, FLEET_MARK),)
+        return (integration.build_script(path, asset, constants, purpose, FLEET_MARK),)
 
     def parse_event(self, payload: Mapping[str, Any]) -> protocol.AgentEvent | None:
         kind, session = get_text(payload, "event"), get_text(payload, "session")

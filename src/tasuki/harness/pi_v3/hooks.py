@@ -58,16 +58,19 @@ class PiIntegration(integration.HarnessIntegration):
         self.notes = notes
 
     def list_additions(self, tasuki: tuple[str, ...]) -> tuple[integration.Addition, ...]:
-        extension = str(self.home / "extensions" / EXTENSION)
+        path, asset = self.home / "extensions" / EXTENSION, PACKAGE / "extensions" / EXTENSION
+        constants = {
+            "TASUKI: string[]": (["tasuki"], list(tasuki)),
+            "HARNESS: string": ("pi", self.harness),
+            "COMMAND: string": ("handoff", self.name),
+        }
         purpose = (
             f"an extension: the command /{self.name}, and a suggestion when the context fills up"
         )
         skill, config = "skills/handing-off/SKILL.md", str(self.home / "mcp.json")
         server = {**integration.build_tools_server(tasuki), "exposure": "direct"}
         return (
-            integration.OwnFile(
-                extension, build_extension(self.harness, self.name, tasuki), purpose
-            ),
+            integration.build_script(path, asset, constants, purpose),
             integration.copy_asset(self.home, skill, PACKAGE / skill, integration.SKILL),
             *integration.build_tools_entries(config, ("mcpServers",), server),
         )
@@ -75,16 +78,15 @@ class PiIntegration(integration.HarnessIntegration):
     def list_compaction_additions(
         self, tasuki: tuple[str, ...]
     ) -> tuple[integration.Addition, ...]:
-        path = str(self.home / "extensions" / COMPACTION_EXTENSION)
-        constants: dict[str, tuple[object, object]] = {
+        path, asset = self.home / "extensions" / COMPACTION_EXTENSION, ASSETS / COMPACTION_EXTENSION
+        constants = {
             "TASUKI: string[]": (["tasuki"], list(tasuki)),
             "HARNESS: string": ("pi", self.harness),
             "REPLACES: boolean": (True, self.asks_before_compaction()),
             "WAITS: boolean": (True, self.waits_after_compaction),
         }
-        content = integration.read_script(ASSETS / COMPACTION_EXTENSION, constants)
         purpose, mark = integration.COMPACTION_PURPOSE, integration.COMPACTION_FILE_MARK
-        return (integration.OwnFile(path, content, purpose, mark),)
+        return (integration.build_script(path, asset, constants, purpose, mark),)
 
     def asks_before_compaction(self) -> bool:
         """Return whether the extension takes part before a compaction, too."""
@@ -123,16 +125,6 @@ class PiIntegration(integration.HarnessIntegration):
         )
 
 
-def build_extension(harness: str, command: str, tasuki: tuple[str, ...]) -> str:
-    """Build the extension for one program, with its command and the one that runs tasuki."""
-    constants: dict[str, tuple[object, object]] = {
-        "TASUKI: string[]": (["tasuki"], list(tasuki)),
-        "HARNESS: string": ("pi", harness),
-        "COMMAND: string": ("handoff", command),
-    }
-    return integration.read_script(PACKAGE / "extensions" / EXTENSION, constants)
-
-
 class OmpIntegration(PiIntegration):
     """The same for oh-my-pi.
 
@@ -164,15 +156,14 @@ class PiControl(BaseControl):
         self.home = home
 
     def list_additions(self, hook: str) -> tuple[integration.Addition, ...]:
-        path = str(self.home / "extensions" / FLEET_EXTENSION)
+        path, asset = self.home / "extensions" / FLEET_EXTENSION, ASSETS / FLEET_EXTENSION
         purpose = "an extension that tells tasuki's server what the agent does"
-        constants: dict[str, tuple[object, object]] = {
+        constants = {
             "HOOK: string": ("hook.sh", hook),
             "HARNESS: string": ("pi", self.program),
             "SETTLES: boolean": (True, self.settles),
         }
-        content = integration.read_script(ASSETS / FLEET_EXTENSION, constants)
-        return (integration.OwnFile(path, content, purpose, FLEET_MARK),)
+        return (integration.build_script(path, asset, constants, purpose, FLEET_MARK),)
 
     def parse_event(self, payload: Mapping[str, Any]) -> protocol.AgentEvent | None:
         kind, session = (integration.get_text(payload, name) for name in ("event", "session"))
