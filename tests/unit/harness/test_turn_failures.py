@@ -25,6 +25,7 @@ AT = 1795822915.0
         ("anything", "account_on_hold", "login"),
         ('401: {"type":"error","error":{"type":"authentication_error","message":"no"}}', "", "login"),
         ("API Error: 529 Overloaded", "overloaded", "other"),
+        ('{"error":{"type":["overloaded"],"message":"no"}}', "", "other"),
         ("Unable to connect to API (ECONNREFUSED)", "unknown", "other"),
         ("You've hit your 5-hour limit", "rate_limit", "limit"),
         ("Explain what a context window is", "", "other"),

@@ -7,7 +7,7 @@ providers that they show as they are. Whatever is not listed is an error of the 
 import re
 from collections.abc import Iterable
 
-from tasuki.harness.reading.usage_limits import MOST_CHARACTERS, find_limit, split_body
+from tasuki.harness.reading.usage_limits import MOST_CHARACTERS, find_limit, get_code, split_body
 from tasuki.model import Entry, FailureKind, TurnFailure
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import shorten_to_line
@@ -73,7 +73,7 @@ def find_failure(
     if limit := find_limit(text, at, code=code, resets_at=resets_at):
         return limit
     body, sentence = split_body(text, code)
-    named = next((str(body[x]) for x in ("code", "type") if body.get(x) in _CODES), code)
+    named = get_code(body, _CODES) or code
     if not (line := shorten_to_line(sentence, MOST_CHARACTERS) or code):
         return None
     said = [kind for kind, pattern in _SENTENCES.items() if pattern.search(sentence)]

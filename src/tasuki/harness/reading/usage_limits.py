@@ -8,7 +8,7 @@ Sentences: Claude Code 2.1.330 and its older versions, Codex 0.53 to 0.169, Gemi
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from datetime import time as clock_time
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from tasuki.harness.reading.heads import parse_time
-from tasuki.harness.reading.jsonl import UNDECODABLE
+from tasuki.harness.reading.jsonl import decode_part
 from tasuki.model import TurnFailure
 from tasuki.patterns import compile_pattern
 from tasuki.text_safety import shorten_to_line
@@ -63,6 +63,7 @@ _PART = compile_pattern(r"(\d{1,6}) ?(d|h|m|s)[a-z]*", re.IGNORECASE)
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
 _BODY = compile_pattern(r"\A(?:\d{3}:? *)?(\{.*\})\s*\Z", re.DOTALL)
 
 
@@ -76,7 +77,7 @@ def find_limit(
     provider may be its JSON body, after the status.
     """
     body, sentence = split_body(text, code)
-    code = code or _get_code(body)
+    code = code or get_code(body)
     if code not in LIMIT_CODES and not _SENTENCE.match(sentence):
         return None
     moment = at if isinstance(at, float) else parse_time(at)
@@ -98,27 +99,19 @@ def split_body(text: str, code: str = "") -> tuple[Mapping[str, Any], str]:
 
     A body without a sentence is described by the error's name.
     """
-    if not (body := _parse_body(text)):
-        return body, text
-    said = body.get("message")
-    return body, said if isinstance(said, str) else code or _get_code(body)
+    body: dict[str, Any] = {}
+    if match := _BODY.match(text[:8000]):
+        body = decode_part(_OBJECT, match[1], body)
+    inner = body.get("error")
+    body = inner if isinstance(inner, dict) else body
+    said = body.get("message") if body else text
+    return body, said if isinstance(said, str) else code or get_code(body)
 
 
-def _parse_body(text: str) -> Mapping[str, Any]:
-    """Parse the JSON body of a provider's error; empty for any other text."""
-    if (match := _BODY.match(text[:8000])) is None:
-        return {}
-    try:
-        body = msgspec.json.decode(match[1])
-    except UNDECODABLE:
-        return {}
-    inner = body.get("error") if isinstance(body, dict) else None
-    return inner if isinstance(inner, dict) else body
-
-
-def _get_code(body: Mapping[str, Any]) -> str:
+def get_code(body: Mapping[str, Any], known: Container[str] = LIMIT_CODES) -> str:
+    """Return the name that a provider's error has, if it is a known one."""
     named = (body.get(name) for name in ("code", "type"))
-    return next((name for name in named if isinstance(name, str) and name in LIMIT_CODES), "")
+    return next((name for name in named if isinstance(name, str) and name in known), "")
 
 
 def _find_reset(text: str, body: Mapping[str, Any], moment: float, told: object) -> float | None:
