@@ -24,21 +24,6 @@ from tasuki.patterns import compile_pattern
 _NAME = compile_pattern(r"[\w-]+")
 
 
-def _read_unpacked(path: Path, stack: ExitStack) -> Thread:
-    """Read a rollout, and those of its parents, from where packed ones are unpacked to."""
-    from tasuki.harness.codex.read import CodexReader  # not needed to list threads
-
-    def find_parent(id: str) -> Path | None:
-        found = find_rollout(id, path)
-        return stack.enter_context(unpack(found)) if found else None
-
-    plain = stack.enter_context(unpack(path))
-    try:
-        return replace(CodexReader(plain, find_parent).read(), path=str(path))
-    except ThreadUnreadable as error:
-        raise ThreadUnreadable(str(error).replace(str(plain), str(path))) from error
-
-
 class Codex(ProgramHarness):
     """The adapter of Codex."""
 
@@ -67,7 +52,7 @@ class Codex(ProgramHarness):
 
     def read(self, path: Path) -> Thread:
         with ExitStack() as stack:
-            thread = _read_unpacked(path, stack)
+            thread = self._read_unpacked(path, stack)
         is_packed = path.suffix == SUFFIX
         return replace(thread, sources=(str(path),)) if is_packed else thread
 
@@ -75,7 +60,20 @@ class Codex(ProgramHarness):
         """Read a thread; what is unpacked for it stays for as long as this adapter does."""
         stack = ExitStack()
         weakref.finalize(self, stack.close)
-        return _read_unpacked(path, stack)
+        return self._read_unpacked(path, stack)
+
+    def _read_unpacked(self, path: Path, stack: ExitStack) -> Thread:
+        """Read a rollout, and those of its parents, from where packed ones are unpacked to."""
+
+        def find_parent(id: str) -> Path | None:
+            found = find_rollout(id, path)
+            return stack.enter_context(unpack(found)) if found else None
+
+        plain = stack.enter_context(unpack(path))
+        try:
+            return replace(self.build_reader(plain, find_parent).read(), path=str(path))
+        except ThreadUnreadable as error:
+            raise ThreadUnreadable(str(error).replace(str(plain), str(path))) from error
 
     def follow(self, path: Path) -> ThreadFollower | None:
         if path.suffix == SUFFIX:

@@ -71,11 +71,9 @@ class Opencode(ProgramHarness):
 
     def read(self, path: Path) -> Thread:
         """Read a session `…/opencode.db/<id>`, the only one of a database, or an export."""
-        from tasuki.harness.opencode.read import OpencodeReader  # not needed to list threads
-
         database, id = _split_path(path)
         if database is None:
-            return OpencodeReader(path, path, store.load_export(path)).read()
+            return self.build_reader(path, path, store.load_export(path)).read()
         if not id:
             id = _find_only_session(database)
             path = database / id
@@ -85,7 +83,7 @@ class Opencode(ProgramHarness):
             raise ThreadUnreadable(
                 f"{path}: the database holds no thread {id}. List them with: tasuki threads --all"
             )
-        return OpencodeReader(path, database, stored).read()
+        return self.build_reader(path, database, stored).read()
 
     def find_file(self, path: Path) -> protocol.ThreadFile | None:
         """Find a session in its database as lists show it, or an export."""

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import force_setattr as put
 from msgspec.structs import replace
@@ -15,13 +14,12 @@ from tasuki.harness.opencode import store
 from tasuki.harness.opencode.format import OpencodeMessage, OpencodePart
 from tasuki.harness.opencode.store import OpencodeRow, StoredSession
 from tasuki.harness.reading.answers import OfferedQuestion, format_answers
-from tasuki.harness.reading.jsonl import KEEP_HUGE, UNDECODABLE, ThreadLines, clip, decode_part
+from tasuki.harness.reading.jsonl import KEEP_HUGE, ThreadLines, clip, decode_part
 from tasuki.harness.reading.threads import NoticeKind, ThreadReader
 from tasuki.harness.tool_table import tools
 from tasuki.harness.tool_table.calls import CallLog
 from tasuki.model import Entry, EntryKind, Notice, Sidechain, Thread, ToolCall, ToolStatus
 
-T = TypeVar("T")
 KEEP = 60_000
 """Characters kept of a tool result.
 
@@ -94,12 +92,6 @@ class OpencodeReader(ThreadReader):
         self._settle_open_calls()
         return self._build_thread()
 
-    def _decode_row(self, decoder: "msgspec.json.Decoder[T]", data: bytes) -> T | None:
-        try:
-            return decoder.decode(data)
-        except UNDECODABLE:
-            return self.lines.decode(decoder, data + b"\n")
-
     # -- entries -----------------------------------------------------------------------
 
     def _add_row(
@@ -123,7 +115,7 @@ class OpencodeReader(ThreadReader):
     # -- messages ----------------------------------------------------------------------
 
     def _read_message(self, row: OpencodeRow) -> None:
-        message = self._decode_row(record.MESSAGE, row.data)
+        message = self.lines.decode(record.MESSAGE, row.data + b"\n")
         if message is None:
             return
         if message.role not in ("user", "assistant"):
@@ -160,7 +152,7 @@ class OpencodeReader(ThreadReader):
     # -- parts -------------------------------------------------------------------------
 
     def _read_part(self, row: OpencodeRow) -> None:
-        part = self._decode_row(record.PART, row.data)
+        part = self.lines.decode(record.PART, row.data + b"\n")
         if part is None:
             return
         revert = self.session.revert
@@ -294,8 +286,7 @@ class OpencodeReader(ThreadReader):
         created, updated = map(store.parse_number, (session.time.created, session.time.updated))
         started = created or min((r.moment >> 12 for r in self.rows), default=0)
         last = max((e.ref for e in self.choose_entries()), default=0)
-        newest = self.notices[-1] if self.notices else None
-        is_stopped = newest is not None and newest.kind == "interrupted" and newest.after >= last
+        ends = [notice.kind for notice in self.notices[-1:] if notice.after >= last]
         return self.build_thread(
             session.id,
             cwd=session.directory,
@@ -309,7 +300,7 @@ class OpencodeReader(ThreadReader):
                 Sidechain(id=id, path=str(self.database / id), label=title)
                 for id, title in self.stored.children
             ),
-            aborted=is_stopped,
+            aborted=ends == ["interrupted"],
             sources=(str(self.database),),
             report=replace(
                 self.lines.build_report(), lacks_end=_GOES_ON if self.stored.goes_on else ""

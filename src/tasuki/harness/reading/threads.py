@@ -99,8 +99,7 @@ class ThreadReader:
     def build_thread(self, id: str, **facts: Any) -> Thread:
         """Build the thread; `facts` are what only its harness knows, or knows better."""
         live, log = self.choose_entries(), self.log
-        last = self.notices[-1] if self.notices else None
-        is_end = last is not None and last.after == len(self.entries)
+        ends = [notice.kind for notice in self.notices[-1:] if notice.after == len(self.entries)]
         thread = Thread(
             harness=self.harness,
             id=id,
@@ -118,7 +117,7 @@ class ThreadReader:
             notices=tuple(self.notices),
             background=log.background.list_items(),
             skills=tuple(log.skills),
-            aborted=is_end and last is not None and last.kind == "interrupted",
+            aborted=ends == ["interrupted"],
             abandoned=len(self.entries) - len(live),
             sources=(str(self.path),),
             failure=self.failure.choose(live),
