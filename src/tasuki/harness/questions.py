@@ -161,18 +161,11 @@ def _format_value(value: object, *, is_inner: bool = False) -> str:
     import json
 
     if isinstance(value, Mapping):
-        pairs = (
-            f"{_format_key(key)}:{_format_value(one, is_inner=True)}" for key, one in value.items()
-        )
-        return f"{{{','.join(pairs)}}}"
+        keys = (k if _NAME.fullmatch(k) else json.dumps(k, ensure_ascii=False) for k in value)
+        values = (_format_value(one, is_inner=True) for one in value.values())
+        return f"{{{','.join(map(':'.join, zip(keys, values, strict=True)))}}}"
     if isinstance(value, list):
         return f"[{','.join(_format_value(one, is_inner=True) for one in value)}]"
     if isinstance(value, str) and not is_inner:
         return value
     return json.dumps(value, ensure_ascii=False)
-
-
-def _format_key(key: str) -> str:
-    import json
-
-    return key if _NAME.fullmatch(key) else json.dumps(key, ensure_ascii=False)

@@ -19,30 +19,26 @@ from tasuki.model import Thread, Todo, ToolStatus
 from tasuki.patterns import compile_pattern
 
 FAMILIES = frozenset(
-    (
-        "hook model mcp mcp_app sampling elicitation command commands capabilities external_tool "
-        "user_input human_response auto_mode_switch exit_plan_mode pending_messages tool_search factory "
-        "permission session_limits_exhausted ui system"
-    ).split()
+    "hook model mcp mcp_app sampling elicitation command commands capabilities external_tool "
+    "user_input human_response auto_mode_switch exit_plan_mode pending_messages tool_search factory "
+    "permission session_limits_exhausted ui system".split()
 )
 """First parts of event types that do not concern the conversation."""
 SKIPPED = frozenset(
-    (
-        "assistant.turn_start assistant.turn_end assistant.intent assistant.reasoning assistant.usage "
-        "assistant.idle assistant.message_start assistant.message_delta assistant.reasoning_delta "
-        "assistant.streaming_delta assistant.tool_call_delta assistant.server_tool_progress "
-        "session.shutdown session.compaction_start session.mode_changed session.mode_notice_delivered "
-        "session.permissions_changed session.plan_changed session.todos_changed "
-        "session.workspace_file_changed session.usage_info session.usage_checkpoint session.idle "
-        "session.task_complete session.remote_steerable_changed session.background_tasks_changed "
-        "session.skills_loaded session.tools_updated session.custom_agents_updated "
-        "session.mcp_servers_loaded session.mcp_server_status_changed session.extensions_loaded "
-        "session.binary_asset session.session_limits_changed session.schedule_created "
-        "session.schedule_cancelled session.schedule_rearmed session.auto_mode_resolved "
-        "session.autopilot_objective_changed session.completion_receipt session.custom_notification "
-        "skill.context_delivered_ref subagent.configured subagent.selected subagent.deselected "
-        "tool.execution_partial_result tool.execution_progress"
-    ).split()
+    "assistant.turn_start assistant.turn_end assistant.intent assistant.reasoning assistant.usage "
+    "assistant.idle assistant.message_start assistant.message_delta assistant.reasoning_delta "
+    "assistant.streaming_delta assistant.tool_call_delta assistant.server_tool_progress "
+    "session.shutdown session.compaction_start session.mode_changed session.mode_notice_delivered "
+    "session.permissions_changed session.plan_changed session.todos_changed "
+    "session.workspace_file_changed session.usage_info session.usage_checkpoint session.idle "
+    "session.task_complete session.remote_steerable_changed session.background_tasks_changed "
+    "session.skills_loaded session.tools_updated session.custom_agents_updated "
+    "session.mcp_servers_loaded session.mcp_server_status_changed session.extensions_loaded "
+    "session.binary_asset session.session_limits_changed session.schedule_created "
+    "session.schedule_cancelled session.schedule_rearmed session.auto_mode_resolved "
+    "session.autopilot_objective_changed session.completion_receipt session.custom_notification "
+    "skill.context_delivered_ref subagent.configured subagent.selected subagent.deselected "
+    "tool.execution_partial_result tool.execution_progress".split()
 )
 STATEMENTS: dict[str, NoticeKind] = {
     "session.warning": "note", "session.truncation": "note", "session.handoff": "context",
