@@ -102,7 +102,7 @@ def is_closing_fence(line: str, mark: str) -> bool:
     return len(text) >= len(mark) and not text.strip(mark[0])
 
 
-def parse_diff(path: str, lines: Sequence[str], kind: str = "edit") -> FileChange:
+def parse_diff(path: str, lines: Sequence[str], kind: ChangeKind = "edit") -> FileChange:
     """Parse the change that the lines of a diff make, up to the end of the diff."""
     old: list[str] = []
     new: list[str] = []
@@ -113,5 +113,4 @@ def parse_diff(path: str, lines: Sequence[str], kind: str = "edit") -> FileChang
             old.append(line[1:])
         elif line.startswith("+"):
             new.append(line[1:])
-    of: ChangeKind = "create" if kind == "create" else "edit"
-    return FileChange(path, of, "\n".join(old), "\n".join(new))
+    return FileChange(path, kind, "\n".join(old), "\n".join(new))

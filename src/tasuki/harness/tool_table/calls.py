@@ -87,8 +87,7 @@ class BackgroundLog:
         item = self.find_item(id) if text else None
         if item is None or item.kind == "agent":
             return
-        printed = text[:20_000]
-        found = (place.rstrip("/.,") for p in (_WHERE, _LOG) for place in p.findall(printed))
+        found = (place.rstrip("/.,") for p in (_WHERE, _LOG) for place in p.findall(text[:20_000]))
         places = tuple(dict.fromkeys((*item.places, *found)))[:MOST_PLACES]
         self._items[item.id] = replace(item, places=places)
         if keep and (call := self._calls.get(item.id)):

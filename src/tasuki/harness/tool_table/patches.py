@@ -23,13 +23,11 @@ def find_patch(command: str) -> str:
 
 def parse_patch(patch: str) -> tuple[FileChange, ...]:
     """Parse the file changes of a patch in the `*** Begin Patch` form (Codex `apply_patch`)."""
-    patch = "\n" + patch.replace("\r\n", "\n")
-    heads = list(_FILE.finditer(patch))
-    ends = [head.start() for head in heads[1:]] + [len(patch)]
+    parts = _FILE.split("\n" + patch.replace("\r\n", "\n"))
     return tuple(
         change
-        for head, end in zip(heads, ends[: len(heads)], strict=True)
-        for change in _parse_file_changes(head[1], head[2].strip(), patch[head.end() : end])
+        for action, path, body in zip(parts[1::3], parts[2::3], parts[3::3], strict=True)
+        for change in _parse_file_changes(action, path.strip(), body)
     )
 
 
@@ -49,14 +47,8 @@ def parse_anchored_edits(patch: str) -> tuple[FileChange, ...]:
     It has one section a file, headed `[PATH#HASH]` or `@PATH`. The removed text is named there
     by anchors alone, so only the new text is known.
     """
-    heads = list(_ANCHOR.finditer(patch))
-    ends = [h.start() for h in heads[1:]] + [len(patch)] if heads else []
-    bodies = (patch[h.end() : end] for h, end in zip(heads, ends, strict=True))
-    news = ("\n".join(_ANCHORED.findall(body)) for body in bodies)
-    paths = ((head[1] or head[2]).strip() for head in heads)
-    return tuple(FileChange(p, "edit", new=new) for p, new in zip(paths, news, strict=True))
-
-
-def is_patch(text: str) -> bool:
-    """Return whether a text is a patch that names its files."""
-    return "*** Begin Patch" in text[:200]
+    parts = _ANCHOR.split(patch)
+    return tuple(
+        FileChange((bracketed or marked).strip(), "edit", new="\n".join(_ANCHORED.findall(body)))
+        for bracketed, marked, body in zip(parts[1::3], parts[2::3], parts[3::3], strict=True)
+    )

@@ -92,12 +92,8 @@ def parse_result(text: str) -> WordedResult:
         field = _CUT_FIELD.search(text[:300]) if cut else None
         code = int(field[1]) if field and field[1] else None
         return WordedResult(code, text, (field and field[2]) or "")
-    header_end = text.find(_BODY)
-    if header_end < 0:
-        match = _STATE.match(text)
-    else:
-        match = _STATE.search(text, max(header_end - 200, 0), header_end)
-    output = text[header_end + len(_BODY) :] if header_end >= 0 else ""
+    head, mark, output = text.partition(_BODY)
+    match = _STATE.search(head, max(len(head) - 200, 0)) if mark else _STATE.match(text)
     if match:
         return WordedResult(int(match[1]) if match[1] else None, output, match[2] or "")
     if output and text.startswith(_HEADED):

@@ -235,7 +235,7 @@ def find_shape(given: ToolInput, is_foreign: bool) -> ToolKind:
         return "shell"
     if has and ("edits" in given or given.keys() >= {"old", "new"}):
         return "edit"
-    if patches.is_patch(get_text(given, "patch")):
+    if "*** Begin Patch" in get_text(given, "patch")[:200]:
         return "edit"
     if has and isinstance(given.get("content"), str) and not (is_foreign and len(given) > 2):
         return "write"
