@@ -1,6 +1,6 @@
 """What tasuki adds to pi and oh-my-pi, how their agents run in a fleet, and what they answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -195,8 +195,7 @@ class PiControl(BaseControl):
 
         Without the screen, the end of work that no event reports cannot be known.
         """
-        lines = screenshot.text.rstrip().splitlines()
-        top, bottom = _find_box(lines)
+        lines, top, bottom = _find_box(screenshot)
         if not bottom:
             return protocol.ScreenState("unknown")
         if any(map(_DIALOG.search, lines[top + 1 : bottom])):
@@ -209,8 +208,7 @@ class PiControl(BaseControl):
 
     def read_field(self, screenshot: protocol.Screenshot) -> protocol.ScreenField | None:
         """Read the words in a dialog of an extension: one line, which shows the end of a long text."""
-        lines = screenshot.text.rstrip().splitlines()
-        top, bottom = _find_box(lines)
+        lines, top, bottom = _find_box(screenshot)
         fields = [line[2:].rstrip() for line in lines[top + 1 : bottom] if line.startswith("> ")]
         if not fields:
             return None
@@ -220,8 +218,7 @@ class PiControl(BaseControl):
 
     def read_question(self, screenshot: protocol.Screenshot) -> ScreenQuestion | None:
         """Read what a dialog of an extension asks; only one for words can be answered from here."""
-        lines = screenshot.text.rstrip().splitlines()
-        top, bottom = _find_box(lines)
+        lines, top, bottom = _find_box(screenshot)
         box = lines[top + 1 : bottom]
         hint = next((match for line in box if (match := _DIALOG.search(line))), None)
         text = next((line.strip() for line in box if line.strip()), "")
@@ -254,10 +251,11 @@ class OmpControl(PiControl):
         return protocol.ScreenState(state, words, end - starts[-1] <= SURE_ROWS)
 
 
-def _find_box(lines: Sequence[str]) -> tuple[int, int]:
-    """Find the rules above and below the input, or the dialog in its place; zeros for none."""
+def _find_box(screenshot: protocol.Screenshot) -> tuple[list[str], int, int]:
+    """Return the lines, and the rules around the input or the dialog in its place; zeros for none."""
+    lines = screenshot.text.rstrip().splitlines()
     rules = [number for number, line in enumerate(lines) if _RULE.match(line)]
-    return (rules[-2], rules[-1]) if len(rules) > 1 else (0, 0)
+    return (lines, rules[-2], rules[-1]) if len(rules) > 1 else (lines, 0, 0)
 
 
 TAIL_BYTES = 8 << 20
@@ -277,7 +275,8 @@ def parse_answer(request: protocol.AskRequest) -> protocol.AskAnswer:
     if not messages:
         return protocol.AskAnswer()
     last = messages[-1]
-    error = _find_error(last)
+    failed = last.errorMessage or "an error without a message" if last.stopReason == "error" else ""
+    error = CUT_OFF if last.stopReason == "length" else failed
     usages = [message.usage for message in messages if message.usage]
     price = sum(cost.total for cost in decode_lines((bytes(u.cost) for u in usages), _COST))
     return protocol.AskAnswer(
@@ -312,11 +311,3 @@ def _read_tail(folder: Path) -> list[bytes]:
     records = [e for e in scan_folder(folder) if e.name.endswith(".jsonl")]
     newest = max(records, key=lambda e: e.stat().st_mtime_ns, default=None)
     return Path(newest.path).read_bytes()[-TAIL_BYTES:].splitlines() if newest else []
-
-
-def _find_error(message: PiMessage) -> str:
-    if message.stopReason == "length":
-        return CUT_OFF
-    if message.stopReason != "error":
-        return ""
-    return message.errorMessage or "an error without a message"
