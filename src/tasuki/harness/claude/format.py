@@ -103,6 +103,7 @@ class ClaudeQuota(Struct):
     """What a reply that an account's limit refused says about that limit."""
 
     resetsAt: float | None = None
+    """In seconds since 1970."""
 
 
 class ClaudeLine(Struct):
@@ -327,16 +328,6 @@ def parse_version(version: str) -> tuple[int, ...]:
     """Parse `2.1.332`; empty where it is none."""
     parts = version.split(".")
     return tuple(map(int, parts)) if all(part.isdigit() for part in parts) else ()
-
-
-def find_error_code(line: ClaudeLine) -> str:
-    """Find the name that a failed reply gives its error; what the account refused has the first one."""
-    return decode_text(line.apiError) or decode_text(line.error)
-
-
-def find_quota_reset(line: ClaudeLine) -> float | None:
-    """Find when the limit that refused a reply resets, in seconds since 1970."""
-    return decode_part(QUOTA, line.quotaLimits, ClaudeQuota()).resetsAt
 
 
 def decode_text(raw: Raw) -> str:

@@ -9,7 +9,7 @@ from tasuki.harness.claude import format as record
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
 from tasuki.harness.claude.tree import hash_id
 from tasuki.harness.claude.user_rows import ClaudeUserRows
-from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines
+from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, decode_part
 from tasuki.harness.reading.records import may_be_damaged
 from tasuki.harness.tool_table.tools import fold_input, read_input
 from tasuki.model import Entry, Notice, Sidechain, Thread
@@ -238,7 +238,8 @@ class ClaudeReader(ClaudeUserRows):
         if line.isApiErrorMessage:
             text = record.extract_text(message.content)
             self.notices.append(Notice(len(self.entries), "error", text))
-            code, resets = record.find_error_code(line), record.find_quota_reset(line)
+            code = record.decode_text(line.apiError) or record.decode_text(line.error)
+            resets = decode_part(record.QUOTA, line.quotaLimits, record.ClaudeQuota()).resetsAt
             after = len(self.entries)
             self.failure.note_error(text, line.timestamp, after, code=code, resets_at=resets)
             return

@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.harness.reading.jsonl import decode_nested
 from tasuki.patterns import compile_pattern
 
 MAX_YAML = 64 << 10
@@ -125,11 +124,6 @@ class CopilotData(Struct, gc=False):
 
 LINE = msgspec.json.Decoder(CopilotEvent)
 DATA = msgspec.json.Decoder(CopilotData)
-
-
-def decode_data(line: CopilotEvent) -> CopilotData:
-    """Decode the data of an event. Raises MsgspecError for data of wrong types."""
-    return decode_nested(DATA, line.data)
 
 
 def read_workspace(session: Path) -> dict[str, str]:

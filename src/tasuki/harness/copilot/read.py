@@ -9,7 +9,12 @@ from msgspec.structs import force_setattr as put
 
 from tasuki.harness.copilot import format as record
 from tasuki.harness.reading.answers import OfferedOption, OfferedQuestion, format_answers
-from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, choose_keep_limit
+from tasuki.harness.reading.jsonl import (
+    UNDECODABLE,
+    ThreadLines,
+    choose_keep_limit,
+    decode_nested,
+)
 from tasuki.harness.reading.speakers import Evidence
 from tasuki.harness.reading.threads import NoticeKind, ThreadReader
 from tasuki.harness.tool_table.calls import CallLog
@@ -122,7 +127,7 @@ class CopilotReader(ThreadReader):
         if line.agentId and not kind.startswith("subagent."):
             return  # A sub-agent's own words are in the same file.
         try:
-            handler(record.decode_data(line))
+            handler(decode_nested(record.DATA, line.data))
         except UNDECODABLE as exc:
             self.lines.note_broken(exc)
 

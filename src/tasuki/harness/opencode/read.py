@@ -247,8 +247,7 @@ class OpencodeReader(ThreadReader):
         self.log.finish(call, output, status, code)
         if words := _find_answer(call, self.log.questions.get(call.id, ()), metadata):
             ended = state.time.end
-            moment = int(ended) << 12 if ended else row.moment
-            self.answers.append((moment, row, words))
+            self.answers.append((int(ended) << 12 if ended else row.moment, row, words))
 
     # -- the whole ---------------------------------------------------------------------
 
@@ -273,11 +272,12 @@ class OpencodeReader(ThreadReader):
             after = ends.get(id) or max(before, default=0)
             stopped = error.name == "MessageAbortedError"
             kind: NoticeKind = "interrupted" if stopped else "error"
-            text, body = _extract_error(error)
+            data = decode_part(record.ERROR_DATA, error.data, record.OpencodeErrorData())
+            text = data.message[:300] or error.name
             self.notices.append(Notice(after, kind, text))
             if not stopped:
                 moment = format_iso(message.row.moment >> 12)
-                self.failure.note_error(body or text, moment, after)
+                self.failure.note_error(data.responseBody or text, moment, after)
         self.notices.sort(key=lambda notice: notice.after)
 
     def _build_thread(self) -> Thread:
@@ -315,12 +315,6 @@ def format_iso(milliseconds: int) -> str:
     except (ValueError, OverflowError, OSError):
         moment = datetime.fromtimestamp(0, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _extract_error(error: record.OpencodeError) -> tuple[str, str]:
-    """Return what an error says, and the body of the provider's response."""
-    data = decode_part(record.ERROR_DATA, error.data, record.OpencodeErrorData())
-    return data.message[:300] or error.name, data.responseBody or ""
 
 
 def _find_answer(
