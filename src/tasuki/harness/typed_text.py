@@ -131,8 +131,7 @@ def read_rows(
 
 def read_marked_choice(screenshot: Screenshot) -> ScreenField | None:
     """Read the choice that a dialog marks, with the words in it; None where none is marked."""
-    shown = (screenshot.solid or screenshot.text).splitlines()
-    lines = [line.strip("│┃ \t\xa0") for line in shown]
+    lines = [line.strip("│┃ \t\xa0") for line in (screenshot.solid or screenshot.text).splitlines()]
     marked = [(n, match) for n, line in enumerate(lines) if (match := _CHOICE.fullmatch(line))]
     if not marked:
         return None

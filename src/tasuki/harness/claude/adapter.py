@@ -161,8 +161,7 @@ class Claude(ProgramHarness):
 
     def list_key_files(self) -> tuple[Iterable[Path], Iterable[Path]]:
         """List the file; on macOS the credentials may be in the keychain."""
-        keychains = find_home_folder() / "Library" / "Keychains"
-        return [get_home() / ".credentials.json"], [keychains]
+        return [get_home() / ".credentials.json"], [find_home_folder() / "Library" / "Keychains"]
 
 
 # -- what an agent answers -----------------------------------------------------------------

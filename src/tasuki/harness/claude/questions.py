@@ -94,8 +94,7 @@ def read_question(screen: str) -> ScreenQuestion | None:
     answers = (shown if title else above).partition("1. Submit answers")[0].rstrip(" \n❯")
     lines = [line.strip() for line in answers.splitlines() if line.strip()]
     count = len(_ANSWER.findall(answers)) if title else 0
-    detail = "\n".join(lines)
-    return replace(question, text=REVIEW_QUESTION, detail=detail, answers=count or MANY)
+    return replace(question, text=REVIEW_QUESTION, detail="\n".join(lines), answers=count or MANY)
 
 
 def _find_subject(rows: Sequence[str]) -> DialogRows:

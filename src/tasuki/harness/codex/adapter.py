@@ -53,8 +53,7 @@ class Codex(ProgramHarness):
     def read(self, path: Path) -> Thread:
         with ExitStack() as stack:
             thread = self._read_unpacked(path, stack)
-        is_packed = path.suffix == SUFFIX
-        return replace(thread, sources=(str(path),)) if is_packed else thread
+        return replace(thread, sources=(str(path),)) if path.suffix == SUFFIX else thread
 
     def read_for_draft(self, path: Path) -> Thread:
         """Read a thread; what is unpacked for it stays for as long as this adapter does."""

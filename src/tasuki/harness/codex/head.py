@@ -70,17 +70,11 @@ def find_rollout(id: str, near: Path) -> Path | None:
     if not _UUID.fullmatch(id):
         return None
     patterns = [f"rollout-*-{id}.jsonl{suffix}" for suffix in ("", SUFFIX)]
-    folders = [near.parent, *(f for store in _list_stores(near) for f in _list_folders(store, id))]
+    own = (p.parent for p in near.parents if p.name in ("sessions", "archived_sessions"))
+    stores = (*own, get_home())
+    folders = [near.parent, *(folder for store in stores for folder in _list_folders(store, id))]
     places = ((folder, pattern) for folder in dict.fromkeys(folders) for pattern in patterns)
-    matches = (path for folder, pattern in places for path in folder.glob(pattern))
-    return next(matches, None)
-
-
-def _list_stores(near: Path) -> Iterator[Path]:
-    for parent in near.parents:
-        if parent.name in ("sessions", "archived_sessions"):
-            yield parent.parent
-    yield get_home()
+    return next((path for folder, pattern in places for path in folder.glob(pattern)), None)
 
 
 def _list_folders(store: Path, id: str) -> Iterator[Path]:

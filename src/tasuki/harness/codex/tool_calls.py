@@ -196,8 +196,7 @@ class CodexCallLog(CallLog):
             put(call, "command", command)
         if item.exit_code is not None or item.status in ("failed", "declined"):
             status: ToolStatus = "ok" if item.exit_code == 0 else "error"
-            output = item.aggregated_output or ""
-            self.finish(call, output, status, item.exit_code, is_known=True)
+            self.finish(call, item.aggregated_output or "", status, item.exit_code, is_known=True)
 
     def _record_changes(self, item: codex.CodexItem) -> None:
         changes = tuple(_list_changes(item))
@@ -287,8 +286,7 @@ def _split_parts(parts: Sequence[str], are_commands: Sequence[bool]) -> list[str
             parts = [_unwrap(v) for v in values if not bytes(v)[:3].isdigit()] or parts
     if not parts:
         return [""] * count
-    commands = sum(are_commands)
-    if len(parts) == commands < count:
+    if len(parts) == sum(are_commands) < count:
         rest = iter(parts)
         return [next(rest) if is_command else "" for is_command in are_commands]
     if count == 1:

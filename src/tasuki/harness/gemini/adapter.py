@@ -123,8 +123,7 @@ class Gemini(ProgramHarness):
         return [get_home() / "oauth_creds.json"], [get_home() / ".env"]
 
     def build_argument(self, prompt: str) -> tuple[str, ...]:
-        is_option = prompt.startswith("-")
-        return (f"--prompt-interactive={prompt}",) if is_option else ("-i", prompt)
+        return (f"--prompt-interactive={prompt}",) if prompt.startswith("-") else ("-i", prompt)
 
     def build_resume_command(self, thread: Thread) -> tuple[str, ...]:
         """Return the command that opens a copy: `--resume` can lose the original when copies are deleted."""

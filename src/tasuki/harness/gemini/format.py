@@ -183,8 +183,7 @@ def read_document(path: Path) -> bytes:
     """
     with explain_errors(path):
         data = path.read_bytes()
-    marked = data.startswith(BYTE_ORDER_MARK)
-    return b"   " + data[len(BYTE_ORDER_MARK) :] if marked else data
+    return b"   " + data[len(BYTE_ORDER_MARK) :] if data.startswith(BYTE_ORDER_MARK) else data
 
 
 def is_document(line: bytes) -> bool:

@@ -37,8 +37,7 @@ def get_home() -> Path:
 
 def _list_files(folder: Path) -> Iterator[ThreadFile]:
     """Yield session files; a resumed document is skipped for the log that it became."""
-    entries = jsonl.scan_folder(folder)
-    sessions = [e for e in entries if _FILE.fullmatch(e.name) and e.is_file()]
+    sessions = [e for e in jsonl.scan_folder(folder) if _FILE.fullmatch(e.name) and e.is_file()]
     logs = {e.name for e in sessions if e.name.endswith("l")}
     yield from jsonl.list_thread_files(e for e in sessions if f"{e.name}l" not in logs)
 

@@ -77,8 +77,7 @@ class Opencode(ProgramHarness):
         if not id:
             id = _find_only_session(database)
             path = database / id
-        load = store.load_whole_session
-        stored = store.query_database(database, path, lambda db: load(db, id))
+        stored = store.query_database(database, path, lambda db: store.load_whole_session(db, id))
         if stored is None:
             raise ThreadUnreadable(
                 f"{path}: the database holds no thread {id}. List them with: tasuki threads --all"
