@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from tasuki.files import find_home_folder
 from tasuki.harness import protocol
-from tasuki.harness.claude.format import ClaudeLine, ClaudeUsage, count_context_tokens, extract_text
+from tasuki.harness.claude.format import ClaudeLine, ClaudeUsage, count_context_tokens
 from tasuki.harness.claude.head import ClaudeHead, get_home, get_projects_folder
 from tasuki.harness.optional import ThreadFollower, ThreadPart
 from tasuki.harness.plans import CUT_OFF, choose_ask_folder, plan_with_brief
 from tasuki.harness.programs import ProgramHarness
-from tasuki.harness.reading.jsonl import decode_lines, split_output
+from tasuki.harness.reading.jsonl import decode_lines, extract_text, split_output
 from tasuki.model import Thread
 
 OWN_VARIABLES = ("CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID")
@@ -68,8 +68,7 @@ class Claude(ProgramHarness):
     )  # fmt: skip
 
     def list_running(self, session: str) -> Iterator[protocol.RunningProgram]:
-        running: Iterator[protocol.RunningProgram] = self.load("hooks", "list_running")(session)
-        return running
+        yield from self.load("hooks", "list_running")(session)
 
     def follow(self, path: Path) -> ThreadFollower:
         return self.build_reader(path, follows=True)

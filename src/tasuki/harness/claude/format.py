@@ -6,13 +6,12 @@ what is unusual.
 """
 
 import re
-from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.harness.reading.jsonl import decode_part
+from tasuki.harness.reading.jsonl import TextPart, decode_part, extract_text
 from tasuki.harness.reading.speakers import Evidence
 from tasuki.patterns import compile_pattern
 
@@ -25,19 +24,12 @@ SKIPPED = frozenset(
 """Line types that say nothing about the conversation."""
 
 
-class ClaudePart(Struct):
-    type: str = ""
-    text: str = ""
-
-
-class ClaudeBlock(Struct):
-    type: str = ""
-    text: str = ""
+class ClaudeBlock(TextPart):
     id: str = ""
     name: str = ""
     input: Raw = Raw(b"{}")
     tool_use_id: str = ""
-    content: str | list[ClaudePart] | None = None
+    content: str | list[TextPart] | None = None
     is_error: bool | None = None
 
 
@@ -145,9 +137,7 @@ class ClaudeLine(Struct):
     leafUuid: str | None = ""
 
 
-class ClaudeReplyBlock(Struct, gc=False):
-    type: str = ""
-    text: str = ""
+class ClaudeReplyBlock(TextPart, gc=False):
     id: str = ""
     name: str = ""
     input: dict[str, Any] | None = None
@@ -219,7 +209,7 @@ class ClaudeCopy(Struct):
 LINE = msgspec.json.Decoder(ClaudeLine)
 REPLY = msgspec.json.Decoder(ClaudeReplyLine)
 RESULTS = msgspec.json.Decoder(ClaudeResultLine)
-CONTENT = msgspec.json.Decoder(str | list[ClaudePart] | None)
+CONTENT = msgspec.json.Decoder(str | list[TextPart] | None)
 QUOTA = msgspec.json.Decoder(ClaudeQuota)
 FILE = msgspec.json.Decoder(ClaudeFile)
 _COPY = msgspec.json.Decoder(ClaudeCopy)
@@ -256,15 +246,6 @@ def remove_paste_marks(text: str) -> str:
         position = end + len(closing)
         position += text[position : position + 1] == "\n"
     return "".join((*parts, text[position:]))
-
-
-def extract_text(
-    content: str | Sequence[ClaudeBlock | ClaudePart | ClaudeReplyBlock] | None,
-) -> str:
-    """Return the text of a content field, which is a string or a list of blocks."""
-    if isinstance(content, str):
-        return content
-    return "\n".join(part.text for part in content or () if part.text)
 
 
 _TYPED_SOURCES = ("typed", "queued", "suggestion_accepted")

@@ -9,7 +9,7 @@ from tasuki.harness.claude import format as record
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
 from tasuki.harness.claude.tree import hash_id
 from tasuki.harness.claude.user_rows import ClaudeUserRows
-from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, decode_part
+from tasuki.harness.reading.jsonl import UNDECODABLE, ThreadLines, decode_part, extract_text
 from tasuki.harness.reading.records import may_be_damaged
 from tasuki.harness.tool_table.tools import fold_input, read_input
 from tasuki.model import Entry, Notice, Sidechain, Thread
@@ -138,7 +138,7 @@ class ClaudeReader(ClaudeUserRows):
             self._record_state(parsed)
             return True
         try:
-            outputs = [record.extract_text(record.CONTENT.decode(b.content)) for b in blocks]
+            outputs = [extract_text(record.CONTENT.decode(b.content)) for b in blocks]
         except UNDECODABLE:
             return False
         if not self._place_line(parsed):
@@ -236,7 +236,7 @@ class ClaudeReader(ClaudeUserRows):
         if message is None:
             return
         if line.isApiErrorMessage:
-            text = record.extract_text(message.content)
+            text = extract_text(message.content)
             self.notices.append(Notice(len(self.entries), "error", text))
             code = record.decode_text(line.apiError) or record.decode_text(line.error)
             resets = decode_part(record.QUOTA, line.quotaLimits, record.ClaudeQuota()).resetsAt

@@ -9,7 +9,7 @@ from msgspec.structs import force_setattr as put
 from tasuki.harness.claude import format as record
 from tasuki.harness.claude.tool_calls import ClaudeCallLog
 from tasuki.harness.claude.tree import ClaudeTree, hash_id
-from tasuki.harness.reading.jsonl import ThreadLines, decode_part
+from tasuki.harness.reading.jsonl import ThreadLines, decode_part, extract_text
 from tasuki.harness.reading.speakers import INTERRUPTED, is_inserted
 from tasuki.harness.reading.threads import ThreadReader
 from tasuki.model import Entry, Notice, ToolCall
@@ -77,7 +77,7 @@ class ClaudeUserRows(ThreadReader):
     def _on_user(self, line: record.ClaudeLine) -> None:
         content = line.message.content if line.message else None
         if line.isCompactSummary:
-            kept, text = self._find_kept(), record.extract_text(content)
+            kept, text = self._find_kept(), extract_text(content)
             put(self.add_entry("compaction", text, "harness"), "kept_from", kept)
             return
         if isinstance(content, str):
@@ -86,7 +86,7 @@ class ClaudeUserRows(ThreadReader):
         texts, answered = [], ""
         for block in content or ():
             if block.type == "tool_result":
-                output = record.extract_text(block.content)
+                output = extract_text(block.content)
                 self.log.add_result(block.tool_use_id, output, block.is_error, line, self.offset)
                 answered = block.tool_use_id
             elif block.type == "text":

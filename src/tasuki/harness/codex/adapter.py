@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from tasuki.errors import ThreadUnreadable
 from tasuki.harness import protocol
-from tasuki.harness.codex.format import CodexPart, read_history_base
+from tasuki.harness.codex.format import read_history_base
 from tasuki.harness.codex.head import SUFFIX, CodexHead, find_rollout, get_home, unpack
 from tasuki.harness.optional import ThreadFollower, ThreadPart
 from tasuki.harness.plans import AnswerError, AnswerUsage, choose_ask_folder
 from tasuki.harness.programs import ProgramHarness
-from tasuki.harness.reading.jsonl import decode_lines, split_output
+from tasuki.harness.reading.jsonl import TextPart, decode_lines, split_output
 from tasuki.model import Thread
 from tasuki.patterns import compile_pattern
 
@@ -184,7 +184,7 @@ class _CodexAnswerEvent(Struct):
     """A line of `--json`; a turn ends with `turn.completed` or `turn.failed`."""
 
     type: str = ""
-    item: CodexPart | None = None
+    item: TextPart | None = None
     usage: AnswerUsage | None = None
     error: AnswerError | None = None
 

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK, TEXT, UNDECODABLE, decode_part
+from tasuki.harness.reading.jsonl import BYTE_ORDER_MARK, TEXT, UNDECODABLE, TextPart, decode_part
 from tasuki.patterns import compile_pattern
 
 T = TypeVar("T")
@@ -29,11 +29,6 @@ class CodexLine(Struct):
     payload: Raw = Raw(b"{}")
 
 
-class CodexPart(Struct):
-    type: str = ""
-    text: str = ""
-
-
 class CodexContentKinds(Struct):
     """What the pieces of a message are: `user.text` was typed (0.169)."""
 
@@ -45,7 +40,7 @@ class CodexMessage(Struct):
 
     role: str = ""
     id: str | None = ""
-    content: str | list[CodexPart] | None = None
+    content: str | list[TextPart] | None = None
     internal_chat_message_metadata_passthrough: CodexContentKinds | None = None
 
 
@@ -73,7 +68,7 @@ class CodexOutput(Struct):
 
 class CodexResult(Struct):
     call_id: str = ""
-    output: str | list[CodexPart] | CodexOutput | None = None
+    output: str | list[TextPart] | CodexOutput | None = None
 
 
 class CodexFileChange(Struct):
@@ -112,7 +107,7 @@ class CodexAgentActivity(Struct):
     agent_thread_id: str = ""
     agent_path: str = ""
     author: str = ""
-    content: list[CodexPart] = []
+    content: list[TextPart] = []
 
 
 class CodexError(Struct):
@@ -280,13 +275,6 @@ def decode_payload(decoder: msgspec.json.Decoder[CodexPayloadLine[T]], line: byt
         return decoder.decode(line).payload
     except UNDECODABLE:
         return None
-
-
-def extract_text(content: str | list[CodexPart] | None) -> str:
-    """Return the texts of a message, one a line."""
-    if isinstance(content, str):
-        return content
-    return "\n".join(part.text for part in content or () if part.text)
 
 
 def extract_user_text(message: CodexMessage) -> tuple[str, bool | None]:

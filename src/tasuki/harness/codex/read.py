@@ -217,9 +217,9 @@ class CodexReader(ThreadReader):
 
     def _on_message(self, message: record.CodexMessage) -> None:
         if message.role == "assistant" and self.is_imported:
-            self.log.read_imported(record.extract_text(message.content))
+            self.log.read_imported(jsonl.extract_text(message.content))
         elif message.role == "assistant":
-            if (text := record.extract_text(message.content)).strip():
+            if (text := jsonl.extract_text(message.content)).strip():
                 self.add_entry("assistant", text, id=message.id or "")
         elif message.role == "user":
             self._on_user(message)
@@ -267,7 +267,7 @@ class CodexReader(ThreadReader):
 
     def _on_agent_message(self, message: record.CodexAgentActivity) -> None:
         """Read what a sub-agent reports; with its final answer it ends."""
-        text = record.extract_text(message.content)
+        text = jsonl.extract_text(message.content)
         if text.startswith("Message Type: FINAL_ANSWER"):
             self.log.background.record_end(message.author)
         self.add_notice("context", text)
@@ -354,7 +354,7 @@ class CodexReader(ThreadReader):
 
     def _on_compacted(self, compacted: record.CodexCompaction) -> None:
         kept_messages = compacted.replacement_history or ()
-        history = [record.extract_text(message.content).strip() for message in kept_messages]
+        history = [jsonl.extract_text(message.content).strip() for message in kept_messages]
         own = (text for text in reversed(history) if SUMMARY_PREFACE.match(text))
         summary = compacted.message or next(own, "")
         text = SUMMARY_PREFACE.sub("", summary)

@@ -15,7 +15,7 @@ from msgspec.structs import force_setattr as put
 
 from tasuki.harness.codex import format as codex
 from tasuki.harness.codex.imports import split_imported
-from tasuki.harness.reading.jsonl import decode_part
+from tasuki.harness.reading.jsonl import TextPart, decode_part, extract_text
 from tasuki.harness.reading.markdown import parse_diff
 from tasuki.harness.tool_table import tools
 from tasuki.harness.tool_table.calls import CallLog
@@ -84,11 +84,11 @@ class CodexCallLog(CallLog):
     # -- results -----------------------------------------------------------------------
 
     def add_result(
-        self, call_id: str, output: str | list[codex.CodexPart] | codex.CodexOutput | None
+        self, call_id: str, output: str | list[TextPart] | codex.CodexOutput | None
     ) -> bool:
         """Add the result of a call; False if no such call was made."""
         text = extract_output(output)
-        listed = output if isinstance(output, list) else [codex.CodexPart(text=text)]
+        listed = output if isinstance(output, list) else [TextPart(text=text)]
         parts = [part.text for part in listed if part.type != "input_image"]
         if call_id in self.scripts:
             self._finish_script(call_id, self.scripts.pop(call_id), parts)
@@ -324,8 +324,8 @@ _EXITED = compile_pattern(r"(?i)\A\W*exit(?:[ _]?code)?\W{1,3}(-?\d{1,9}|)(?:und
 _LISTED, _NAMED = msgspec.json.Decoder(list[Raw]), msgspec.json.Decoder(dict[str, Raw])
 
 
-def extract_output(output: str | list[codex.CodexPart] | codex.CodexOutput | None) -> str:
+def extract_output(output: str | list[TextPart] | codex.CodexOutput | None) -> str:
     """Return the text of a result, in any of the shapes it has had."""
     if isinstance(output, codex.CodexOutput):
         return output.content or ""
-    return codex.extract_text(output)
+    return extract_text(output)

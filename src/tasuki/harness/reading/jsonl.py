@@ -8,7 +8,7 @@ written, and is accepted.
 import os
 import sys
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import BinaryIO, TypeVar
 from zlib import crc32
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from tasuki.errors import ThreadUnreadable
@@ -316,6 +317,20 @@ def decode_part(
         return decode_nested(decoder, raw)
     except UNDECODABLE:
         return default
+
+
+class TextPart(Struct):
+    """A part of what was said or printed, in the form that providers have in common."""
+
+    type: str = ""
+    text: str = ""
+
+
+def extract_text(content: str | Sequence[TextPart] | None) -> str:
+    """Return the texts of a message, one a line."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.text for part in content or () if part.text)
 
 
 _BARE_MARK = compile_pattern(rb"(?<!\\)(\\x[0-9a-f]{2})")
