@@ -107,7 +107,7 @@ class ClaudeReader(ClaudeUserRows):
                 given = fold_input(block.input)
                 log.add_call(block.id, block.name, given, parsed, offset, node, message.id)
             elif block.type == "text" and block.text.strip():
-                log.add_reply(parsed, block.text, offset, node, message.id)
+                log.add_entry("assistant", block.text, parsed, offset, node, message.id)
         return True
 
     def _place_line(self, parsed: record.ClaudeReplyLine | record.ClaudeResultLine) -> bool:

@@ -17,7 +17,7 @@ from tasuki.harness.reading.unread import OutputFile, UnreadToolCall, put_output
 from tasuki.harness.tool_table import tools
 from tasuki.harness.tool_table.calls import LAUNCHED, CallLog
 from tasuki.harness.tool_table.results import parse_exit_code
-from tasuki.model import Entry, ToolCall, ToolStatus
+from tasuki.model import Entry, EntryKind, Origin, ToolCall, ToolStatus
 from tasuki.patterns import compile_pattern
 
 _JOB = compile_pattern(
@@ -81,17 +81,17 @@ class ClaudeCallLog(CallLog):
         self._paths: dict[tuple[str, ...], tuple[str, ...]] = {}
         """Paths of calls: the same file is named again and again."""
 
-    def add_entry(self, entry: Entry, node: int, message: str = "") -> None:
-        """Add one more entry."""
+    def add_entry(
+        self, kind: EntryKind, text: str, line: AnyLine, offset: int, node: int, message: str = "",
+        tool: ToolCall | None = None, origin: Origin = "typed",
+    ) -> Entry:  # fmt: skip
+        """Add one more entry, of a line that begins at `offset`."""
+        ref, at = len(self.entries) + 1, line.timestamp
+        entry = Entry(ref, kind, text, at, line.uuid, origin, tool, offset=offset)
         self.entries.append(entry)
         self.nodes.append(node)
         self.messages.append(hash_id(message) if message else 0)
-
-    def add_reply(self, line: AnyLine, text: str, offset: int, node: int, message: str) -> None:
-        """Add a text of the assistant."""
-        ref = len(self.entries) + 1
-        entry = Entry(ref, "assistant", text, line.timestamp, line.uuid, offset=offset)
-        self.add_entry(entry, node, message)
+        return entry
 
     def add_call(
         self,
@@ -110,11 +110,8 @@ class ClaudeCallLog(CallLog):
             put(call, "changes", tuple(short))
         if call.paths:
             put(call, "paths", self._paths.setdefault(call.paths, call.paths))
-        ref = len(self.entries) + 1
-        entry = Entry(ref, "tool", "", line.timestamp, line.uuid, tool=call, offset=offset)
-        self.calls[id] = entry
-        self.add_entry(entry, node, message)
-        self.note_call(call, arguments, ref)
+        entry = self.calls[id] = self.add_entry("tool", "", line, offset, node, message, call)
+        self.note_call(call, arguments, entry.ref)
         if arguments.get("background") is True:
             put(call, "background", id)
         if self._early and id in self._early:
@@ -236,10 +233,8 @@ class ClaudeCallLog(CallLog):
         ):
             words = match[1].partition("\n\nNote: The user's next message")[0].strip()
         if words and not words.startswith(_CLARIFIES):
-            ref, at = len(self.entries) + 1, line.timestamp
-            answer = Entry(ref, "user", words, at, line.uuid, "answer", offset=offset)
             index = entry.ref - 1
-            self.add_entry(answer, self.nodes[index])
+            self.add_entry("user", words, line, offset, self.nodes[index], origin="answer")
             self.messages[-1] = self.messages[index]
         if call.kind == "plan" and (plan := _PLAN_FILE.search(output)):
             self.artifacts[plan[1]] = None
