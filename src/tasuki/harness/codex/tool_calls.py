@@ -86,8 +86,10 @@ class CodexCallLog(CallLog):
     def add_result(
         self, call_id: str, output: str | list[TextPart] | codex.CodexOutput | None
     ) -> bool:
-        """Add the result of a call; False if no such call was made."""
-        text = extract_output(output)
+        """Add the result of a call, in any of its shapes; False if no such call was made."""
+        text = (
+            output.content or "" if isinstance(output, codex.CodexOutput) else extract_text(output)
+        )
         listed = output if isinstance(output, list) else [TextPart(text=text)]
         parts = [part.text for part in listed if part.type != "input_image"]
         if call_id in self.scripts:
@@ -322,10 +324,3 @@ _NUMBER = compile_pattern(r"-?\d+|undefined|null")
 _MARK = compile_pattern(r"\A\W{0,9}(?:[A-Za-z_]{1,20}\W{0,4}){0,2}-?\d{0,9}\W{0,9}\Z")
 _EXITED = compile_pattern(r"(?i)\A\W*exit(?:[ _]?code)?\W{1,3}(-?\d{1,9}|)(?:undefined|null)?\W*\Z")
 _LISTED, _NAMED = msgspec.json.Decoder(list[Raw]), msgspec.json.Decoder(dict[str, Raw])
-
-
-def extract_output(output: str | list[TextPart] | codex.CodexOutput | None) -> str:
-    """Return the text of a result, in any of the shapes it has had."""
-    if isinstance(output, codex.CodexOutput):
-        return output.content or ""
-    return extract_text(output)
