@@ -30,13 +30,13 @@ class InstalledAddition(Struct, frozen=True):
         return self.path, self.kind, self.keys, self.name, self.mark
 
 
-def build_installed_addition(addition: Addition) -> InstalledAddition:
-    """Build the record of an addition, without its text."""
+def build_installed_addition(addition: Addition, text: str = "") -> InstalledAddition:
+    """Build the record of an addition."""
     kind = type(addition).__struct_config__.tag
     keys = () if isinstance(addition, OwnFile) else addition.keys
     name = addition.name if isinstance(addition, JsonEntry) else ""
     return InstalledAddition(
-        addition.path, str(kind), addition.what, addition.mark, keys=keys, name=name
+        addition.path, str(kind), addition.what, addition.mark, text, keys, name
     )
 
 
