@@ -19,7 +19,7 @@ def printed(builder: ThreadBuilder, folder: Path, room: int = 4_000) -> Sequence
     """What is quoted of the last calls of a thread."""
     thread = thread_of(builder.assistant("Done."), folder)
     task = AuthorTask(thread, derive_facts(thread), Goal("change the retry delay"), {})
-    return list_printed(thread, task.relevance, {}, room)
+    return list_printed(thread, task.derived, task.relevance, room)
 
 
 def begin() -> ThreadBuilder:
@@ -32,7 +32,7 @@ def test_reads_writes_and_outputs_are_quoted_in_order(tmp_path: Path) -> None:
     builder = begin().read("src/a.py", CODE).shell("pytest -q", CODE.replace("delay", "test"))
     found = printed(builder.create("src/b.py", CODE.upper()), tmp_path)
 
-    assert [i.label for i in found] == ["Read `src/a.py`", "Printed by `pytest -q`", "Written into `src/b.py`"]  # fmt: skip
+    assert [i.label for i in found] == ["Read `a.py`", "Printed by `pytest -q`", "Written into `b.py`"]  # fmt: skip
     assert found[0].text == CODE
     assert [i.refs for i in found] == [(2,), (3,), (4,)]
 
@@ -45,7 +45,7 @@ def test_what_was_changed_since_is_not_quoted_as_it_was(tmp_path: Path) -> None:
     builder = begin().read("src/a.py", CODE).shell("rg -n retry_delay src", grep)
     after = printed(builder.edit("src/a.py", "1", "2"), tmp_path)
 
-    assert [i.label for i in before] == ["Read `src/a.py`", "Printed by `rg -n retry_delay src`"]
+    assert [i.label for i in before] == ["Read `a.py`", "Printed by `rg -n retry_delay src`"]
     assert [i.label for i in after] == []
 
 
@@ -115,7 +115,7 @@ def test_a_note_for_later_is_quoted_however_old_it_is(tmp_path: Path) -> None:
         builder.shell(f"python run.py {n}", CODE.replace("delay", f"x{n}"))
     found = printed(builder, tmp_path, room=900)
 
-    assert "Written into `docs/PLAN.md`" in [i.label for i in found]
+    assert "Written into `PLAN.md`" in [i.label for i in found]
 
 
 def test_an_output_is_cut_in_its_middle_where_there_is_no_room(tmp_path: Path) -> None:

@@ -426,5 +426,4 @@ class DraftComposer:
         return self._build_quotes(picked)
 
     def _printed(self, room: int) -> list[Item]:
-        names = find_short_names(f.path for f in self.facts.files)
-        return list_printed(self.thread, self.task.relevance, names, room)
+        return list_printed(self.thread, self.task.derived, self.task.relevance, room)

@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterator, Mapping
 
 from tasuki.draft.facts.commands import shorten_command
+from tasuki.draft.facts.derive import DerivedFacts
+from tasuki.draft.facts.files import find_short_names
 from tasuki.draft.rank.guides import clean_document, names_file
 from tasuki.draft.rank.relevance import Relevance
 from tasuki.draft.runs.command_kinds import find_change
@@ -39,36 +41,28 @@ _LISTS_FILES = compile_pattern(
 
 
 def list_printed(
-    thread: Thread, relevance: Relevance, names: Mapping[str, str], room: int
+    thread: Thread, derived: DerivedFacts, relevance: Relevance, room: int
 ) -> list[Item]:
     """Return outputs of the newest calls in `room` characters, in the order of time.
 
     The newest ones and those that hold the goal's words are chosen; of a file that was read
-    several times, the last reading. `names` are short names of paths.
+    several times, the last reading.
     """
-    found: dict[str, tuple[float, Entry, str, str]] = {}
-    calls = [entry for entry in thread.entries if entry.tool]
-    for age, entry in enumerate(calls, NEWEST_CALLS - len(calls)):
-        call = entry.tool
+    names = find_short_names(f.path for f in derived.facts.files)
+    current = derived.remember("printed", lambda: _find_current(thread, names))
+    by_ref = {entry.ref: entry for entry in thread.entries if entry.ref in current}
+    found: list[tuple[float, Entry, str, str]] = []
+    for ref, is_note in current.items():
+        call = by_ref[ref].tool
         assert call
-        if age < 0 and not (found or call.changes):
-            continue
-        shown, label = _describe_call(call, thread.cwd, names)
-        _drop_outdated(found, shown, call)
-        is_note = label.startswith(WRITTEN) and shown.lower().endswith((".md", ".txt"))
-        is_note = is_note and bool(_NOTE.search(shown))
-        if age < 0 and not is_note:
-            continue
-        text = _find_output(call)
-        if len(text) < MIN_OUTPUT:
-            continue
+        text, label = _find_output(call), _describe_call(call, thread.cwd, names)[1]
         near = relevance.measure_overlap(text[:20_000])
-        worth = relevance.measure_recency(entry.ref) + GOAL_WEIGHT * near + NOTE_WORTH * is_note
-        found[shown] = (worth, entry, label, text)
+        worth = relevance.measure_recency(ref) + GOAL_WEIGHT * near + NOTE_WORTH * is_note
+        found.append((worth, by_ref[ref], label, text))
     longest = max(MAX_OUTPUT, room // 4)
     chosen: list[Item] = []
     told: set[str] = set()
-    for _, entry, label, whole in sorted(found.values(), key=lambda one: -one[0]):
+    for _, entry, label, whole in sorted(found, key=lambda one: -one[0]):
         text = strip_colours(whole)
         is_read = entry.tool is not None and entry.tool.kind == "read"
         text = cut_middle(clean_document(text) if is_read else text, longest)
@@ -85,8 +79,29 @@ def list_printed(
     return sorted(chosen, key=lambda item: item.refs)
 
 
+def _find_current(thread: Thread, names: Mapping[str, str]) -> dict[int, bool]:
+    """Return the refs of calls whose output still holds, and whether each is a note or a plan."""
+    found: dict[str, tuple[int, bool, str, str]] = {}
+    calls = [entry for entry in thread.entries if entry.tool]
+    for age, entry in enumerate(calls, NEWEST_CALLS - len(calls)):
+        call = entry.tool
+        assert call
+        if age < 0 and not (found or call.changes):
+            continue
+        shown, label = _describe_call(call, thread.cwd, names)
+        _drop_outdated(found, shown, call)
+        is_note = label.startswith(WRITTEN) and shown.lower().endswith((".md", ".txt"))
+        is_note = is_note and bool(_NOTE.search(shown))
+        if age < 0 and not is_note:
+            continue
+        text = _find_output(call)
+        if len(text) >= MIN_OUTPUT:
+            found[shown] = (entry.ref, is_note, label, text)
+    return {ref: is_note for ref, is_note, _, _ in found.values()}
+
+
 def _drop_outdated(
-    found: dict[str, tuple[float, Entry, str, str]], shown: str, call: ToolCall
+    found: dict[str, tuple[int, bool, str, str]], shown: str, call: ToolCall
 ) -> None:
     """Drop what was shown before of the same, and what was shown of files that a call changes."""
     if not call.changes or call.status == "ok":

@@ -50,14 +50,17 @@ class PlainSecret(NamedTuple):
 class QuoteRedactor(Redactor):
     """Redacts the texts that are made from one thread. Only entries that are quoted are read."""
 
-    def __init__(self, thread: Thread | None = None) -> None:
+    def __init__(self, thread: Thread | None = None, given: Iterable[str] | None = None) -> None:
         super().__init__()
-        self.open_entries(thread.entries if thread else ())
+        self.open_entries(thread.entries if thread else (), given)
 
-    def open_entries(self, entries: Iterable[Entry]) -> None:
-        """Take these as the entries that texts are part of; what was found before stays known."""
+    def open_entries(self, entries: Iterable[Entry], given: Iterable[str] | None = None) -> None:
+        """Take these as the entries that texts are part of; what was found before stays known.
+
+        `given` is what `find_given_secrets` yields for them.
+        """
         self._entries = {entry.ref: entry for entry in entries}
-        self.learn_values(find_given_secrets(self._entries.values()))
+        self.learn_values(find_given_secrets(self._entries.values()) if given is None else given)
         self._redacted: dict[int, str] = {}
         self._plain: dict[int, list[PlainSecret]] = {}
         self.__dict__.pop("_texts", None)

@@ -24,7 +24,6 @@ from tasuki.draft.authors.author import AuthorReply
 from tasuki.draft.authors.session_document import AskSession, SessionDocument
 from tasuki.draft.claims.lookup import fold_quote
 from tasuki.draft.pipeline import AnalyzedThread, HandoffResult
-from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.errors import AgentFailed, AuthorFailed, Cancelled, GoalHasSecret, TasukiError
 from tasuki.harness import registry as harnesses
@@ -220,7 +219,7 @@ def _assemble_handoff(
     successor_name: str,
     vault: Vault,
 ) -> HandoffOutcome:
-    redactor = QuoteRedactor(analysis.thread)
+    redactor = analysis.build_redactor()
     text = redactor.redact_document(document.document)
     draft = assemble.redact_draft(document.draft, redactor)
     citations = tuple(assemble.build_citations(analysis.thread, document.draft, redactor))
