@@ -166,8 +166,8 @@ def prepare_handoff(
             if vault.load_state(id) == "draft":
                 vault.remove(id)
     result.store_draft(is_required=must_keep)
-    result_draft.cached.save()
     result.warnings += keep_copy(harness, path, settings)
+    result_draft.cached.save()  # It comes last: it can be made anew.
     return result
 
 

@@ -130,9 +130,8 @@ def _find_free(database: FleetDatabase, role: str) -> str:
     """Find a persona of a role as which nobody works; empty for no role. Raises NotPossible."""
     if not role:
         return ""
-    for persona in list_free(database):
-        if persona.role == role:
-            return persona.slug
+    if free := list_free(database, role):
+        return free[0].slug
     is_known = any(one.role == role for one in queries.list_personas(database))
     why = "all of them work" if is_known else "there is none"
     raise NotPossible(

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from msgspec import UNSET
 from msgspec.structs import asdict
 
-from tasuki.errors import AlreadyUnderWay, NotPossible, PersonaNotFound, StoreFailed
+from tasuki.errors import AlreadyUnderWay, NotPossible, PersonaNotFound, StoreFailed, TasukiError
 from tasuki.files import create_private_folder, explain_error, replace_file, sync_folder
 from tasuki.fleet.orders.bodies import NewPersona, PersonaChange
 from tasuki.fleet.store import log, queries, tables
@@ -154,12 +154,13 @@ def check_available(
         check_no_open_handoff(connection, slug)
 
 
-def list_free(database: FleetDatabase) -> list[Persona]:
-    """List the personas as which nobody works."""
+def list_free(database: FleetDatabase, role: str = "") -> list[Persona]:
+    """List the personas, or those of a role, as which nobody works."""
+    personas = [one for one in queries.list_personas(database) if role in ("", one.role)]
     free = []
     with database.read() as connection:
-        for persona in queries.list_personas(database):
-            with suppress(AlreadyUnderWay, PersonaNotFound):
+        for persona in personas:
+            with suppress(TasukiError):
                 check_available(connection, persona.slug)
                 free.append(persona)
     return free

@@ -246,7 +246,6 @@ def _assemble_handoff(
     )
     vault.save(handoff, handoffs.build_brief(handoff, context))
     vault.append_event(id, handoffs.create_event("drafted"))
-    analysis.cached.save()
     result = HandoffResult(handoff, context, analysis.cached, analysis.derived.facts, [])
     thread = analysis.thread
     kept = handoffs.keep_copy(harnesses.get_harness(thread.harness), Path(thread.path), settings)
