@@ -87,7 +87,7 @@ for hard in HARD:
     entries = agent(1, hard), user(2, hard), tool(3, "refused", kind="shell", command=hard), user(4, f"no, never {hard}"), user(5, f'"Which?"="{hard}"', "answer")
     read = thread(*entries)
     derived = facts.derive_facts(read, None, hard)
-    history.quote_rulings(turns.split_turns(entries), derived.statements, Relevance(read, derived, hard), 6_000)
+    history.quote_rulings(turns.split_turns(entries), derived, derived.statements, Relevance(read, derived, hard), 6_000)
 """,
     "steps": """
 for hard in HARD:

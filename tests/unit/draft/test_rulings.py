@@ -29,7 +29,9 @@ def rulings_of(
 ) -> tuple[list[Item], list[Item]]:
     """The items of a thread, and what was left out."""
     task = AuthorTask(thread, derive_facts(thread, None, goal), Goal(goal), LIMITS)
-    return quote_rulings(split_turns(thread.entries), task.open_statements, task.relevance, room)
+    return quote_rulings(
+        split_turns(thread.entries), task.derived, task.open_statements, task.relevance, room
+    )
 
 
 def asked(thread: Thread, room: int = 5_000, goal: str = GOAL) -> list[tuple[str, tuple[int, ...]]]:
@@ -264,7 +266,7 @@ def test_a_message_that_is_the_goal_is_not_told_twice() -> None:
     assert "Sort the branches" in quoted(thread)
     task = AuthorTask(thread, derive_facts(thread), Goal("Sort the branches by date"), LIMITS)
     items, _ = quote_rulings(
-        split_turns(thread.entries), task.open_statements, task.relevance, 5_000
+        split_turns(thread.entries), task.derived, task.open_statements, task.relevance, 5_000
     )
     assert [item.text for item in items] == ['"Never touch the queue."']
 
@@ -293,7 +295,7 @@ def test_an_earlier_message_that_reads_like_the_goal_stays() -> None:
     thread = talk("Plan it.", "A: Option 1 is a cache, option 2 a queue. Which one?", "option 2", "A: Good.", "Use tabs.")  # fmt: skip
     task = AuthorTask(thread, derive_facts(thread), Goal("option 2"), LIMITS)
     items, _ = quote_rulings(
-        split_turns(thread.entries), task.open_statements, task.relevance, 5_000
+        split_turns(thread.entries), task.derived, task.open_statements, task.relevance, 5_000
     )
 
     assert any(item.text.startswith('"option 2"') for item in items)

@@ -321,7 +321,9 @@ class DraftComposer:
         stated = task.derived.statements
         rules = task.derived.remember("rules", lambda: list_rules(self.thread, stated))
         left = room - self.reserved
-        items, rest = quote_rulings(self.turns, task.open_statements, task.relevance, left, rules)
+        items, rest = quote_rulings(
+            self.turns, task.derived, task.open_statements, task.relevance, left, rules
+        )
         quoted = {item.refs[0]: item.text for item in items if item.refs}
         for one in self.authored.asked:
             if one.text.strip('"')[:80] not in quoted.get(next(iter(one.refs), 0), ""):

@@ -1,6 +1,7 @@
 """What the user asked for and ruled, and the last steps of a thread, in the order of time."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate, groupby, islice
 
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from tasuki.draft.facts.commands import (
     shorten_check,
     shorten_command,
 )
+from tasuki.draft.facts.derive import DerivedFacts
 from tasuki.draft.facts.files import find_symbols, is_noise
 from tasuki.draft.facts.rules import UserRule
 from tasuki.draft.facts.statements import Statement
@@ -60,6 +62,7 @@ MAX_LEFT_OUT = 60
 
 def quote_rulings(
     turns: Sequence[ThreadTurn],
+    derived: DerivedFacts,
     stated: Sequence[Statement],
     relevance: Relevance,
     room: int,
@@ -126,7 +129,8 @@ def quote_rulings(
     outputs: list[str] = []
     for turn in turns:  # What only repeats what a program printed is pasted, too.
         if turn.prompt and turn.prompt.ref in chosen:
-            lines = _list_pasted_lines(turn.prompt.text, outputs)
+            find_lines = partial(_list_pasted_lines, turn.prompt.text, outputs)
+            lines = derived.remember(f"pasted {turn.prompt.ref}", find_lines)
             pasted.update(s for s in chosen[turn.prompt.ref] if lines and _is_pasted(s, lines))
         calls = (e.tool for e in turn.entries if e.tool and e.tool.kind == "shell")
         outputs += (call.output for call in calls if call.status in ("ok", "error", "unknown"))

@@ -86,8 +86,8 @@ def _judge_file(
         and any(is_covered(path, p) for p in paths if not (file.deleted and p.endswith("/")))
     ]
     later = [paths for ref, paths in checkout.listed if ref > file.edits[-1]]
-    is_listed = any(locate(checkout.root, p) == path for paths in later for p in paths)
-    if file.deleted and later and not is_listed:
+    named = (locate(checkout.root, p) for paths in later for p in paths)
+    if file.deleted and later and path not in named:
         return "committed"  # Git lists what is gone, if it was in a commit before.
     last = max(file.edits[-1], *listed, 0)
     if not any(by_tools) and any(ref > last for ref, _ in checkout.listed):
