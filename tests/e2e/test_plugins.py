@@ -51,7 +51,8 @@ def test_the_plug_in_of_claude_code_hands_off(with_claude: World) -> None:
     pane = opened(world, ["claude"])
     world.shows(pane, "❯")
     (world.folder / "own.toml").write_text("suggest_at = 1\n")
-    conversation(world, pane)
+    for _ in range(2):  # A turn that is written late is counted after the next one.
+        conversation(world, pane)
     world.shows(pane, "/tasuki:handoff GOAL")
     draft = review(world, pane, f"/tasuki:handoff {GOAL}")
 
