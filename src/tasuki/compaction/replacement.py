@@ -84,7 +84,7 @@ class _SummaryComposer:
         self.analyzed = analyzed
         self.loaded = loaded
         self.room = room
-        self.redactor = analyzed.build_redactor()
+        self.redactor = analyzed.task.build_redactor()
         derived = analyzed.derived
         self.rules = derived.remember(
             "rules", lambda: list_rules(analyzed.thread, derived.statements)

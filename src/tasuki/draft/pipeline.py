@@ -20,8 +20,6 @@ from tasuki.draft.authors import fallback
 from tasuki.draft.authors.author import AuthorTask
 from tasuki.draft.facts import git
 from tasuki.draft.facts.derive import DerivedFacts, derive_facts, read_facts
-from tasuki.draft.redact.answers import find_given_secrets
-from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.errors import NothingToHandOff, TasukiError
 from tasuki.harness.protocol import Harness
 from tasuki.harness.reading.cache import CachedThread
@@ -68,12 +66,6 @@ class AnalyzedThread:
         self.base = base
         self.task = task
 
-    def build_redactor(self) -> QuoteRedactor:
-        """Build a redactor of texts that quote the thread."""
-        entries = self.thread.entries
-        given = self.derived.remember("given", lambda: list(find_given_secrets(entries)))
-        return QuoteRedactor(self.thread, given)
-
     def take_snapshot(self, draft: Draft) -> dict[str, str]:
         """Return the state that drift is checked against when the successor starts."""
         return git.take_snapshot(self.thread.cwd, draft.files, self.revision)
@@ -101,7 +93,7 @@ def make_handoff(
     draft, messages = fallback.write_draft(analyzed.task, analyzed.base, loaded, handoff_id)
 
     report(ASSEMBLING)
-    redactor, settings = analyzed.build_redactor(), loaded.settings
+    redactor, settings = analyzed.task.build_redactor(), loaded.settings
     draft, context, citations = assemble.fit_draft(
         draft, analyzed.thread, redactor, settings, handoff_id
     )

@@ -20,6 +20,7 @@ from tasuki.draft.facts.commands import is_runnable, normalize_command, shorten_
 from tasuki.draft.facts.derive import DerivedFacts
 from tasuki.draft.facts.statements import Statement
 from tasuki.draft.rank.relevance import Relevance, select_best
+from tasuki.draft.redact.answers import find_given_secrets
 from tasuki.draft.redact.quotes import QuoteRedactor
 from tasuki.draft.redact.redactor import Redactor
 from tasuki.draft.text.split import fold_whitespace
@@ -305,7 +306,13 @@ class AuthorTask:
 
     @cached_property
     def _redactor(self) -> QuoteRedactor:
-        return QuoteRedactor(self.thread)
+        return self.build_redactor()
+
+    def build_redactor(self) -> QuoteRedactor:
+        """Build a redactor of texts that quote the thread."""
+        entries = self.thread.entries
+        given = self.derived.remember("given", lambda: list(find_given_secrets(entries)))
+        return QuoteRedactor(self.thread, given)
 
     @cached_property
     def open_statements(self) -> list[Statement]:

@@ -219,7 +219,7 @@ def _assemble_handoff(
     successor_name: str,
     vault: Vault,
 ) -> HandoffOutcome:
-    redactor = analysis.build_redactor()
+    redactor = analysis.task.build_redactor()
     text = redactor.redact_document(document.document)
     draft = assemble.redact_draft(document.draft, redactor)
     citations = tuple(assemble.build_citations(analysis.thread, document.draft, redactor))
